@@ -210,7 +210,7 @@ func newAgent(opts Options) *Agent {
 			inventory: inventory.NewStore(time.Now), manifests: make(chan struct{}, 1),
 		},
 		outputs:  outputs{tally: status.NewTally()},
-		pipeline: pipeline{wake: make(chan struct{}, 1), nodes: round.Nodes{Host: opts.host().Host}},
+		pipeline: pipeline{wake: make(chan struct{}, 1), nodes: round.Nodes{Host: opts.host()}},
 	}
 }
 

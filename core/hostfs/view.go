@@ -93,6 +93,12 @@ func (v *View) Find(hostPath string) (*File, error) {
 	return f.file, f.err
 }
 
+// Missing reports whether there is nothing at what a path of the host leads to.
+func (v *View) Missing(hostPath string) bool {
+	f, err := v.Find(hostPath)
+	return err == nil && f.Hidden && f.Foreign == ""
+}
+
 func (v *View) find(hostPath string) (*File, error) {
 	f := &File{Path: "/", view: v}
 	dir, err := os.Stat(v.host.here("/"))

@@ -28,6 +28,22 @@ func (h Host) equal(o Host) bool {
 	return h.Host == o.Host && h.NetHook == o.NetHook && slices.Equal(h.Private, o.Private)
 }
 
+// Files returns the host's paths of the mounts and hook programs of edits, but for the agent's own program.
+func (h Host) Files(e Edits) (paths []string) {
+	for _, m := range e.Mounts {
+		paths = append(paths, m.HostPath)
+	}
+	for _, hook := range e.Hooks {
+		if h.has(hook) {
+			paths = append(paths, hook.Path)
+		}
+	}
+	return paths
+}
+
+// has reports whether a hook runs a program of the host that is not the agent's own.
+func (h Host) has(hook OCIHook) bool { return hook.Name != hookInContainer && hook.Path != h.NetHook }
+
 // hostCheck checks what paths of container edits lead to on the host now. What this process cannot
 // see is refused, but for device nodes in /dev, which may be missing. Without a host, in the zero Host,
 // nothing is checked.
@@ -36,6 +52,8 @@ type hostCheck struct {
 	view   *hostfs.View
 	// earlier: the edits were accepted by what the manifest had then.
 	earlier bool
+	// absent: files that are missing are accepted.
+	absent bool
 	// private and writes are the policy's, also without links and bind mounts; made at the first
 	// use.
 	private, writes []string
@@ -190,7 +208,7 @@ func (p Policy) digests(program string) (all []string) {
 // hook checks a hook program, which runs as root on the host: only root can change it, and it is
 // the one that the configuration names by its digest. The agent's own needs no check.
 func (c *hostCheck) hook(h OCIHook) error {
-	if h.Name == hookInContainer || h.Path == c.policy.Host.NetHook {
+	if !c.policy.Host.has(h) {
 		return nil
 	}
 	f, err := c.find(&hookEdit, h.Path)
@@ -254,17 +272,20 @@ func (c *hostCheck) hidden(k *editKind, hostPath string, f *hostfs.File) error {
 	if f.Path != hostPath {
 		subject += " leads to " + quote(f.Path) + ", which"
 	}
+	missing := func(format string) error { return &policyError{message: fmt.Sprintf(format, subject), gone: true} }
 	switch host := c.policy.Host; {
 	case host.Devfs == "":
+		return nil
+	case c.absent && f.Foreign == "":
 		return nil
 	case f.Foreign != "":
 		return refuse("%s is on %s, a file system that might never answer, so that the agent cannot check it: put what containers need on a file system of the node", subject, f.Foreign)
 	case isBelow("/dev", f.Path) || isBelow("/sys", f.Path):
-		return refuse("%s does not exist on the node", subject)
+		return missing("%s does not exist on the node")
 	case host.Devfs == "/dev":
-		return refuse("%s does not exist, or the agent's service does not see it, as in /home and /tmp", subject)
+		return missing("%s does not exist, or the agent's service does not see it, as in /home and /tmp")
 	}
-	return refuse("%s does not exist on the node, or is in none of the directories in hostPaths.edits of the chart: add its directory there", subject)
+	return missing("%s does not exist on the node, or is in none of the directories in hostPaths.edits of the chart: add its directory there")
 }
 
 const whyPrivate = "it is a directory of kubelet, of CDI specs or of the agent, or contains one"

@@ -332,6 +332,39 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
+// Verifies that a listed device stays when files that its containers get are no longer on the node, as it does without its
+// device node, also with the next report and after a restart of the agent; one that was not listed gets in only with them.
+func TestFilesVanish(t *testing.T) {
+	s, _ := newTestStore(t)
+	host := testHost(t, map[string]string{"opt/acme/lib": "lib.1"}, "opt/acme/lib.1", "usr/bin/acme-hook")
+	policy := testPolicy
+	policy.Host = host
+	describe(s, "mock", testDesc, policy)
+	before := mustReport(t, s, inv(1, wireDevice("GPU-0"))).Devices[0]
+	for _, file := range []string{"/opt/acme/lib.1", "/opt/acme/lib", "/usr/bin/acme-hook"} {
+		if err := os.Rename(host.at(file), host.at(file)+"~"); err != nil {
+			t.Fatal(err)
+		}
+		s.Recheck()
+		if b := s.Snapshot().Backends[0]; len(b.Devices) != 1 || b.Devices[0] != before || len(b.Problems) > 0 {
+			t.Errorf("without %s: devices %s, %v", file, ids(b.Devices), b.Problems)
+		}
+		b := mustReport(t, s, inv(s.sources["mock"].last+1, wireDevice("GPU-0"), wireDevice("GPU-1")))
+		if ids(b.Devices) != "GPU-0" || len(b.Problems) != 1 || b.Problems[0].Device != "GPU-1" || !strings.Contains(b.Problems[0].Message, "does not exist") {
+			t.Errorf("without %s the next report gives devices %s, %v", file, ids(b.Devices), b.Problems)
+		}
+		if err := os.Rename(host.at(file)+"~", host.at(file)); err != nil {
+			t.Fatal(err)
+		}
+		if b := mustReport(t, s, inv(s.sources["mock"].last+1, wireDevice("GPU-0"))); b.Devices[0] != before {
+			t.Errorf("with %s again it is another device", file)
+		}
+	}
+	if b := mustReport(t, s, inv(s.sources["mock"].last+1, wireDevice("GPU-0"), wireDevice("GPU-1"))); ids(b.Devices) != "GPU-0 GPU-1" {
+		t.Errorf("with all files the devices are %s, %v", ids(b.Devices), b.Problems)
+	}
+}
+
 // Verifies that a container gets the groups that own its nodes, and those that the
 // configuration names, and that others, such as those of disks, are left out. The group of a node that is not on the host,
 // as its driver was unloaded, is no problem beside that.

@@ -43,7 +43,19 @@ func (p *parser) check(backend, encoded string, maxLinks int) *checkedDevice {
 	edits := &editsParser{policy: p.policy, host: p.host}
 	c.device, c.remark, c.err = p.device(backend, w, edits)
 	c.optional = edits.optional
-	c.storable = c.err == nil && c.remark == "" && !edits.nodesMissing && len(c.links) == c.allLinks
+	c.storable = c.err == nil && c.remark == "" && !edits.nodesMissing && !p.host.absent && len(c.links) == c.allLinks
+	return c
+}
+
+// checkListed is check for a device that may be listed: then it stays if files of the host that it had are missing.
+func (p *parser) checkListed(backend, encoded string, maxLinks int, listed func(id string) bool) *checkedDevice {
+	c := p.check(backend, encoded, maxLinks)
+	var refused *policyError
+	if errors.As(c.err, &refused) && refused.gone && listed(c.id) {
+		p.host.absent = true
+		defer func() { p.host.absent = false }()
+		return p.check(backend, encoded, maxLinks)
+	}
 	return c
 }
 

@@ -44,6 +44,8 @@ type policyError struct {
 	// missing are the entries of the configuration's lists without which the edits are refused;
 	// none if no list helps.
 	missing shortage
+	// gone: a file is not on the node, or not visible.
+	gone bool
 }
 
 func (e *policyError) Error() string { return e.message }

@@ -207,10 +207,12 @@ func checkReport(p *parser, backend string, w *Report, before *Backend, stored m
 	c.out.sets = counterSets(w.GetCounterSets(), &c.remarks)
 	c.out.labels = nodeLabels(w.GetNodeLabels(), &c.remarks)
 	c.whole, c.rest = newBudget(c.out.sets), newBudget(c.out.sets)
+	known := sync.OnceValue(func() map[string]*Device { return byID(before.Devices) })
+	isListed := func(id string) bool { return known()[id] != nil }
 	for i, encoded := range w.Devices {
 		checked, ok := stored[encoded]
 		if !ok {
-			checked = p.check(backend, encoded, linkLimit(n))
+			checked = p.checkListed(backend, encoded, linkLimit(n), isListed)
 		}
 		if checked.storable {
 			c.out.stored[encoded] = checked

@@ -17,6 +17,7 @@ import (
 // Codes of the faults of devices that no container can be started with.
 const (
 	CodeNoNode    = "device-node-missing"
+	codeNoFile    = "file-missing"
 	CodeNoCDIName = "no-cdi-name"
 	codeNoReset   = "no-reset"
 	// CodeCordoned is that of a device that an operator keeps from new pods.
@@ -123,7 +124,7 @@ func noReset(policy *config.Backend, snapshot *inventory.Snapshot, d *inventory.
 }
 
 // Unusable returns the faults of devices that no container can be started with: those with
-// a missing device node (missing has its path), those that cannot be reset between holders
+// a missing device node or file (missing has its path), those that cannot be reset between holders
 // (unresettable has why), and those that CDI cannot give to a
 // container although their resource is injected by CDI. A fault is cleared when its cause
 // is gone; one that the previous round had keeps its time.
@@ -142,7 +143,11 @@ func Unusable(injected []*inventory.Device, names *cdi.Names, missing, unresetta
 		}
 	}
 	for key, path := range missing {
-		add(key, CodeNoNode, fmt.Sprintf("its device node %s is not on this node: is the driver loaded?", path))
+		if strings.HasPrefix(path, "/dev/") {
+			add(key, CodeNoNode, fmt.Sprintf("its device node %s is not on this node: is the driver loaded?", path))
+		} else {
+			add(key, codeNoFile, fmt.Sprintf("%s, which its containers get, is no longer on this node: is the driver's installation complete?", path))
+		}
 	}
 	for key, why := range unresettable {
 		add(key, codeNoReset, why)
