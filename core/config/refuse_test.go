@@ -242,14 +242,16 @@ func TestRefused(t *testing.T) {
 			`node.yaml:8: ` + backend + `.allow.process.capabilities[0]: must be a capability such as CAP_SYS_ADMIN, is "SYS_ADMIN"`,
 			`node.yaml:8: ` + backend + `.allow.process.systemCalls[0]: must be one of @aio, @chown, @clock, @debug, @file-system, @inotify, @ipc, @keyring, @module, @mount, @network-io, @pkey, @raw-io, @resources, is "@rawio"; did you mean "@raw-io"?`,
 		}},
-		"what nobody gets": {with("allow: {devices: [/dev/ng*, /dev/ng0n1, /dev/mem], mounts: [/run/containerd/*, /etc, /usr/lib/**], env: [LD_*], process: {read: [/etc/**], write: [/run/udev/rules.d/x], open: ['/dev/nbd*', /dev/nbd0]}}\nmanifestChecksum: abc", ""), []string{
+		"what nobody gets": {with("allow: {devices: [/dev/ng*, /dev/ng0n1, /dev/mem], mounts: [/run/containerd/*, /etc, /usr/lib/**, /run/udev, /var/run/udev/**, /run/udev/data], env: [LD_*], process: {read: [/etc/**], write: [/run/udev/rules.d/x], open: ['/dev/nbd*', /dev/nbd0]}}\nmanifestChecksum: abc", ""), []string{
 			`node.yaml:7: ` + backend + `.allow.devices[0]: "/dev/ng*" stands for disks, which are given by exact paths alone: list each that is needed`,
 			`node.yaml:7: ` + backend + `.allow.devices[2]: "/dev/mem" stands for /dev/mem, which is given to nobody`,
 			`node.yaml:7: ` + backend + `.allow.mounts[0]: "/run/containerd/*" stands for /run/containerd/**, which is given to nobody`,
 			`node.yaml:7: ` + backend + `.allow.mounts[1]: "/etc" stands for /etc/accelmux/**, which is given to nobody`,
+			`node.yaml:7: ` + backend + `.allow.mounts[3]: "/run/udev" stands for /run/udev/control, which is given to nobody: udevd takes commands there, and runs its rules as root; for the properties of devices give /run/udev/data`,
+			`node.yaml:7: ` + backend + `.allow.mounts[4]: "/var/run/udev/**" stands for /run/udev/control, which is given to nobody: udevd takes commands there, and runs its rules as root; for the properties of devices give /run/udev/data`,
 			`node.yaml:7: ` + backend + `.allow.env[0]: "LD_*" stands for LD_*, which is given to nobody`,
 			`node.yaml:7: ` + backend + `.allow.process.read[0]: "/etc/**" stands for /etc/accelmux/**, which is given to nobody`,
-			`node.yaml:7: ` + backend + `.allow.process.write[0]: "/run/udev/rules.d/x" stands for /run/udev/**, which is given to nobody`,
+			`node.yaml:7: ` + backend + `.allow.process.write[0]: "/run/udev/rules.d/x" stands for /run/udev/**, which is given to nobody: udevd takes commands there, and runs its rules as root; for the properties of devices give /run/udev/data`,
 			`node.yaml:7: ` + backend + `.allow.process.open[0]: "/dev/nbd*" stands for disks, which are given by exact paths alone: list each that is needed`,
 			`node.yaml:8: ` + backend + `.manifestChecksum: must be sha256: and the 64 lower-case hex digits that accelmux backends prints for the manifest, is "abc"`,
 		}},

@@ -343,7 +343,7 @@ func (v *validator) allowed(path string, use inventory.Use, entries []string, ch
 		case inventory.IsDisk(use, strings.NewReplacer("*", "0", "?", "0").Replace(entry)):
 			v.report(itemPath(path, i), "%s stands for disks, which are given by exact paths alone: list each that is needed", show(entry))
 		default:
-			v.report(itemPath(path, i), "%s stands for %s, which is given to nobody", show(entry), never)
+			v.report(itemPath(path, i), "%s stands for %s, which is given to nobody%s", show(entry), never, inventory.Instead(never))
 		}
 	}
 }

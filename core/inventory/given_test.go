@@ -47,9 +47,9 @@ var acceptance = map[*editKind]struct{ given, never []string }{
 		},
 	},
 	&readEdit: {
-		[]string{"/usr/lib64/libcuda.so.1", "/etc/vulkan/icd.d/x.json", "/run/udev", "/dev/null", "/opt/acme/lib.so", "/run/nvidia/driver/etc/shadow", "/var/run/acme/socket", "/sys/kernel/debug", "/home/alice"},
+		[]string{"/usr/lib64/libcuda.so.1", "/etc/vulkan/icd.d/x.json", "/run/udev/data", "/dev/null", "/opt/acme/lib.so", "/run/nvidia/driver/etc/shadow", "/var/run/acme/socket", "/sys/kernel/debug", "/home/alice"},
 		[]string{
-			"/run", "/var/run", "/var", "/etc", "/dev", "/etc/shadow", "/etc/ssh", "/etc/kubernetes/admin.conf", "/var/lib/kubelet", "/var/lib", "/run/containerd/containerd.sock", "/run/containerd", "/var/run/docker.sock",
+			"/run", "/var/run", "/run/udev", "/run/udev/control", "/var", "/etc", "/dev", "/etc/shadow", "/etc/ssh", "/etc/kubernetes/admin.conf", "/var/lib/kubelet", "/var/lib", "/run/containerd/containerd.sock", "/run/containerd", "/var/run/docker.sock",
 			"/run/systemd/private", "/run/dbus/system_bus_socket", "/root/.ssh/id_rsa", "/proc", "/proc/driver/acme", "/run/nvidia/driver/proc", "/run/accelmux/agent.sock", "/var/lib/accelmux/backends/mock", "/dev/sda", "/dev/mapper",
 		},
 	},

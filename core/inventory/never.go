@@ -55,6 +55,9 @@ var neverReached = []string{
 	"/run/k3s/**", "/run/k0s/**", "/run/nri/**", "/var/lib/containerd/**", "/var/lib/containers/**", "/var/lib/docker/**",
 	// What else runs programs as root, or as who logs in.
 	"/run/systemd/**", "/run/dbus/**", "/run/initctl", "/run/libvirt/**", "/run/user/**", "/run/screen/**", "/run/tmux/**",
+	// udevd's sockets, which take commands of root, also of a container's (udev_ctrl_connection_new in udev-ctrl.c and, since
+	// systemd 257, udev-varlink.c of systemd).
+	"/run/udev/control", "/run/udev/io.systemd.Udev",
 	// Credentials.
 	"/etc/shadow*", "/etc/gshadow*", "/etc/ssh/ssh_host_*", "/root/**",
 }
@@ -115,13 +118,26 @@ func NeverAllowed(u Use, entry string) string {
 	if IsDisk(u, entry) {
 		return ""
 	}
+	entry = unlinkedRun(entry)
 	start := literal(entry)
 	if u == UseMount { // the list of all mounts
 		u = UseReadOnlyMount
 	}
 	return reachesNever(u, entry, AnyBackend, func(never string) bool {
-		return u.isProcess() || start == entry || len(start) >= len(literal(never))
+		inUdev := strings.HasPrefix(start, udev) && strings.HasPrefix(never, udev) // all of udev's directory is hardly meant
+		return u.isProcess() || start == entry || len(start) >= len(literal(never)) || inUdev
 	})
+}
+
+const udev = "/run/udev/"
+
+// Instead returns why what [NeverAllowed] returned is given to nobody, and what to give instead, as the end of a message; ""
+// where that is plain.
+func Instead(never string) string {
+	if strings.HasPrefix(never, udev) {
+		return ": udevd takes commands there, and runs its rules as root; for the properties of devices give " + udev + "data"
+	}
+	return ""
 }
 
 // IsDisk reports whether an entry is the exact path of a disk, which only allow gives.

@@ -111,6 +111,13 @@ func TestNeverAllowed(t *testing.T) {
 		{UseMount, "/run", true},
 		{UseMount, "/run/containerd/*", true},
 		{UseMount, "/run/**", false},
+		{UseMount, "/run/udev", true},
+		{UseMount, "/run/udev/**", true},
+		{UseMount, "/run/udev/*", true},
+		{UseMount, "/var/run/udev/**", true},
+		{UseMount, "/run/udev/data/**", false},
+		{UseRead, "/run/udev/**", true},
+		{UseRead, "/run/udev/data/**", false},
 		{UseMount, "/usr/bin/x", false}, // read-only
 		{UseMount, "/opt/**", false},
 		{UseHook, "/usr/**", false},
