@@ -21,7 +21,7 @@ import (
 // Reason is the reason of an Event, in UpperCamelCase as in Kubernetes.
 type Reason string
 
-// The reasons. ProfileApplied, KubeletFound and DeviceRecovered are Normal, the
+// The reasons. ProfileApplied, KubeletFound, BackendResumed and DeviceRecovered are Normal, the
 // others Warnings.
 const (
 	ProfileApplied       Reason = "ProfileApplied"
@@ -33,6 +33,8 @@ const (
 	ResourceContested    Reason = "ResourceContested"
 	BackendFailed        Reason = "BackendFailed"
 	BackendQuarantined   Reason = "BackendQuarantined"
+	BackendPaused        Reason = "BackendPaused"
+	BackendResumed       Reason = "BackendResumed"
 	DeviceUnhealthy      Reason = "DeviceUnhealthy"
 	DeviceRecovered      Reason = "DeviceRecovered"
 )
@@ -40,7 +42,7 @@ const (
 // kind returns the type of an Event with this reason: Normal or Warning.
 func (r Reason) kind() string {
 	switch r {
-	case ProfileApplied, KubeletFound, DeviceRecovered:
+	case ProfileApplied, KubeletFound, BackendResumed, DeviceRecovered:
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning

@@ -96,13 +96,19 @@ func (j *Journal) compare(before, after *round.Round, device *inventory.Device, 
 	}
 }
 
-// Backends records Events for backends that failed since the last call. The supervisor logs
-// the failures.
+// Backends records Events for backends that failed, or that a node label paused or does not any longer, since the last call.
+// The supervisor logs that.
 func (j *Journal) Backends(statuses []supervisor.Status) {
 	now := make(map[string]supervisor.Status, len(statuses))
 	for _, s := range statuses {
 		now[s.Name] = s
 		before := j.statuses[s.Name]
+		switch {
+		case s.Paused != before.Paused && s.Paused != "":
+			j.events.Record(BackendPaused, "backend %s is paused: %s", s.Name, s.Paused)
+		case s.Paused != before.Paused:
+			j.events.Record(BackendResumed, "backend %s is no longer paused", s.Name)
+		}
 		switch {
 		case s.State == supervisor.Quarantined && before.State != supervisor.Quarantined:
 			j.events.Record(BackendQuarantined, "backend %s is quarantined: %s", s.Name, s.LastError)

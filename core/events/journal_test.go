@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
+	"github.com/accelmux/accelmux/core/supervisor"
 )
 
 // Verifies what is logged and remembered of a device that is found, fails in one way and another, recovers and
@@ -74,4 +77,30 @@ func TestJournal(t *testing.T) {
 	if all := j.Changes(); len(all) != 100 || all[0].What != "healthy again" || all[99].What != "unhealthy" {
 		t.Errorf("remembered %d changes, from %+v to %+v", len(all), all[len(all)-1], all[0])
 	}
+}
+
+// Verifies which changes of a backend are Events: each once, and a pause with the label that causes it, and its end.
+func TestBackends(t *testing.T) {
+	const label, other = "the node has the label a/b=paused", "the node has the label a/c=paused"
+	inBubble(t, func(t *testing.T, s *server, r *events.Recorder, _ *bytes.Buffer) {
+		j := events.NewJournal(slog.New(slog.DiscardHandler), r)
+		failed := supervisor.Status{Name: "mock", State: supervisor.Quarantined, LastError: "it exited", LastErrorAt: time.Now()}
+		for _, status := range []supervisor.Status{
+			{Name: "mock"}, {Name: "mock", Paused: label}, {Name: "mock", Paused: label}, {Name: "mock", Paused: other}, {Name: "mock"}, {Name: "mock"}, failed, failed,
+		} {
+			j.Backends([]supervisor.Status{status})
+			synctest.Wait()
+		}
+		var got []string
+		for _, e := range s.created {
+			got = append(got, e.Type+" "+e.Reason+": "+e.Message)
+		}
+		want := []string{
+			"Warning BackendPaused: backend mock is paused: " + label, "Warning BackendPaused: backend mock is paused: " + other,
+			"Normal BackendResumed: backend mock is no longer paused", "Warning BackendQuarantined: backend mock is quarantined: it exited",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+	})
 }
