@@ -64,6 +64,31 @@ func TestUnreadableDirectory(t *testing.T) {
 	}
 }
 
+// A class that the kernel does not have is one that could not be looked at if hardware of the kind is there without its
+// driver, which makes the class: a new process knows no devices, and an earlier one may have listed them.
+func TestMissingClass(t *testing.T) {
+	t.Parallel()
+	const at = "sys/devices/pci0000:6b/0000:6b:00.0/"
+	gpu := "sys/bus/pci/devices/0000:6b:00.0 -> ../../../devices/pci0000:6b/0000:6b:00.0\n" + at + "vendor: 0x8086\n" + at + "device: 0x56c0\n" + at + "class: 0x038000\n"
+	for name, c := range map[string]struct {
+		tree string
+		lost int
+	}{"no class": {gpu, 1}, "a class": {gpu + "sys/class/drm/version: drm 1.1.0\n", 0}, "no hardware": {"sys/bus/pci/slots/x: 1\n", 0}} {
+		_, set := on(t, devicetree.New(t, c.tree).Host(), `{"presets": ["intel-gpu"]}`)
+		driver, _ := set.Drivers[0].(source)
+		scan := driver.Scan(nil)
+		lost := 0
+		for _, p := range scan.Problems {
+			if p.Lost && p.Device == "" && strings.HasPrefix(p.Err.Error(), "0000:6b:00.0: kind intel-gpu: it is not listed: no driver is bound to it") {
+				lost++
+			}
+		}
+		if lost != c.lost {
+			t.Errorf("%s: %+v", name, scan.Problems)
+		}
+	}
+}
+
 // BenchmarkPoll is what is read each second of ten devices and of as many as a backend may have.
 func BenchmarkPoll(b *testing.B) {
 	for _, n := range []int{10, 4096} {

@@ -120,7 +120,13 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 	s.moved.store(s.cfg.host.Sysfs)
 	scan.Problems = append(scan.Problems, s.misnamed()...)
 	scan.Problems = append(scan.Problems, s.hidden()...)
-	scan.Problems = append(scan.Problems, s.unserved(scan.Units, known)...)
+	unserved := s.unserved(scan.Units, known)
+	if s.lacksClass() { // the driver makes it, so an earlier process may have listed devices
+		for i, p := range unserved {
+			unserved[i] = engine.Problem{Lost: true, Err: fmt.Errorf("%s: %w", p.Device, p.Err)}
+		}
+	}
+	scan.Problems = append(scan.Problems, unserved...)
 	scan.Absent = s.absent(scan.Units, known)
 	return scan
 }

@@ -1,7 +1,11 @@
 package device
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -60,6 +64,15 @@ func (s source) unserved(listed, known []engine.Unit) (problems []engine.Problem
 		problems = append(problems, engine.Problem{Device: in[state][0], Err: s.wrong(fmt.Errorf("it is not listed%s: %s", more, state))})
 	}
 	return problems
+}
+
+// lacksClass reports whether the kernel does not have the class of the kind: no driver that makes one is loaded.
+func (s source) lacksClass() bool {
+	if s.kind.Match.Class == "" {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(s.cfg.host.Sysfs, "class", s.kind.Match.Class))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // stateOf returns why a function is no device, and what to do; empty if it is as it should be, or was given to another
