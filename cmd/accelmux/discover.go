@@ -23,9 +23,9 @@ func newDiscoverCommand() *cobra.Command {
 machine, and prints a node configuration to start from. Comments in it name the devices,
 and the accelerators that nothing covers: address, vendor:device, class and driver.
 
-It starts each program of a backend (accelmux-backend-*, but the mock) without settings,
-or with all its presets, for as long as it takes to list its devices. Programs of third
-parties are started, too. Nothing is prepared, reset or allocated. Run it as root:
+It starts the programs of the backends (accelmux-backend-*, but the mock) of whose manifest
+some hardware is on the PCI bus, or that has none, once, without settings or with all
+presets, for as long as it takes to list devices. Programs of third parties are started, too. Nothing is prepared, reset or allocated. Run it as root:
 backends that cannot read the hardware list less. It needs no cluster.`,
 		Example: `  accelmux discover > node.yaml && accelmux validate node.yaml
   accelmux discover --sysfs /host/sys --devfs /host/dev --procfs /host/proc`,

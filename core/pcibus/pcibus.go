@@ -146,6 +146,18 @@ func ReadPossible(sysfs string) ([]Accelerator, error) {
 	return found, nil
 }
 
+// Backends returns the names of those in the table of which a function is on the bus, whatever it is used for.
+func Backends(sysfs string, table Table) (map[string]bool, error) {
+	functions, err := readFunctions(sysfs, table)
+	found := map[string]bool{}
+	for _, f := range functions {
+		for _, name := range f.Backends {
+			found[name] = true
+		}
+	}
+	return found, err
+}
+
 // readFunctions returns all functions by address, without those that cannot be read.
 func readFunctions(sysfs string, table Table) (functions []function, err error) {
 	dir := filepath.Join(sysfs, "bus/pci/devices")

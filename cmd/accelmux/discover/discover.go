@@ -1,11 +1,12 @@
 // Package discover finds what of accelmux fits a machine, and writes a node configuration of it.
 //
-// It asks the backends' programs themselves: each is started without settings, and fits if it
-// lists devices. So it is true for backends of others, too, and knows no device of its own. Of a
-// backend whose manifest has presets all are tried, and those fit that have devices, whose class is the preset's name.
+// It asks the backends' programs themselves: each whose manifest has no hardware, or has some that is on the PCI bus, is
+// started once, without settings, and fits if it lists devices. So it is true for backends of others, too, and knows no device
+// of its own. Of a backend whose manifest has presets all are tried, and those fit that have devices, whose class is the
+// preset's name.
 //
-//	manifests ──► programs ──► inventory ──► inventory with the presets that fit ──┐
-//	manifests, PCI bus ──────────────────────────────────────────────────────────► Result ──► Write
+//	manifests, PCI bus ──► programs ──► inventory ──► the presets that fit ──┐
+//	manifests, PCI bus ────────────────────────────────────────────────────► Result ──► Write
 package discover
 
 import (
@@ -68,7 +69,7 @@ type Backend struct {
 // mock is the backend whose devices are none.
 const mock = "mock"
 
-// Find asks all programs. The error is for the operator.
+// Find asks the programs. The error is for the operator.
 func Find(ctx context.Context, o Options) (*Result, error) {
 	names, err := backends(o.BackendDir)
 	if err != nil {
@@ -80,59 +81,51 @@ func Find(ctx context.Context, o Options) (*Result, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	r := &Result{Failed: map[string]string{}}
-	specs, presets := r.read(o, names)
+	specs, presets, err := r.read(o, names)
+	if err != nil {
+		return nil, err
+	}
 	listed, err := o.list(ctx, dir, specs, r.Failed)
 	if err != nil {
 		return nil, err
 	}
 	chosen := map[string][]string{}
-	var again []supervisor.Spec
-	for _, spec := range specs {
-		if b := listed[spec.Name]; b != nil && len(presets[spec.Name]) > 0 {
-			chosen[spec.Name] = fitting(presets[spec.Name], b)
-			spec.Settings = withPresets(chosen[spec.Name])
-			again = append(again, spec)
+	for name, b := range listed {
+		if len(presets[name]) > 0 {
+			chosen[name] = fitting(presets[name], b)
+			listed[name] = r.narrow(b, presets[name], chosen[name])
 		}
-	}
-	// Once more: what a configuration must allow depends on the presets.
-	narrow, err := o.list(ctx, dir, again, r.Failed)
-	if err != nil {
-		return nil, err
-	}
-	for name, b := range narrow {
-		r.Unserved = append(r.Unserved, unserved(listed[name], b)...)
-		r.Hindered = append(r.Hindered, hindered(listed[name], presets[name], chosen[name])...)
-		listed[name] = b
 	}
 	slices.Sort(r.Unserved)
 	slices.Sort(r.Hindered)
 	return r, r.sort(o, listed, chosen)
 }
 
-// unserved returns the problems about functions that no preset lists, of an inventory with all presets; that with the
-// presets that fit does not have them.
-func unserved(all, fitting *inventory.Backend) (problems []string) {
-	for _, p := range all.Problems {
-		name, _, _ := strings.Cut(p.Message, ": ")
-		isListed := func(d *inventory.Device) bool { return d.PCIBusID == name }
-		if address.MatchString(name) && !slices.Contains(fitting.Problems, p) && !slices.ContainsFunc(fitting.Devices, isListed) {
-			problems = append(problems, p.Message)
+// narrow returns an inventory with all presets as it is with the chosen ones. Problems of the others are kept: about functions
+// that no chosen one lists, and others. They have "kind" and the preset's name, after the function's address if they are
+// about one.
+func (r *Result) narrow(all *inventory.Backend, presets, chosen []string) *inventory.Backend {
+	b := *all
+	isOther := func(preset string) bool { return slices.Contains(presets, preset) && !slices.Contains(chosen, preset) }
+	b.Devices = slices.DeleteFunc(slices.Clone(all.Devices), func(d *inventory.Device) bool { return isOther(d.Class) })
+	b.Problems = slices.DeleteFunc(slices.Clone(all.Problems), func(p inventory.Problem) bool {
+		at, rest, _ := strings.Cut(p.Message, ": ")
+		if !address.MatchString(at) {
+			at, rest = "", p.Message
 		}
-	}
-	return problems
-}
-
-// hindered returns the problems of presets that were not chosen, of an inventory with all presets, but for those about
-// functions. Such a problem begins with "kind" and the preset's name.
-func hindered(all *inventory.Backend, presets, chosen []string) (problems []string) {
-	for _, p := range all.Problems {
-		rest, isKind := strings.CutPrefix(p.Message, "kind ")
-		preset, _, _ := strings.Cut(rest, ": ")
-		if isKind && slices.Contains(presets, preset) && !slices.Contains(chosen, preset) {
-			problems = append(problems, p.Message)
+		kind, isKind := strings.CutPrefix(rest, "kind ")
+		preset, _, _ := strings.Cut(kind, ": ")
+		switch {
+		case !isKind || !isOther(preset):
+			return false
+		case at == "":
+			r.Hindered = append(r.Hindered, p.Message)
+		case !slices.ContainsFunc(b.Devices, func(d *inventory.Device) bool { return d.PCIBusID == at }):
+			r.Unserved = append(r.Unserved, p.Message)
 		}
-	}
-	return problems
+		return true
+	})
+	return &b
 }
 
 var address = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
@@ -155,10 +148,15 @@ func backends(dir string) ([]string, error) {
 	return names, nil
 }
 
-// read reads the manifests of the programs. It returns the specs of those that can be used, with all presets in their settings,
+// read reads the manifests of the programs. It returns the specs of those to start, with all presets in their settings,
 // and the presets.
-func (r *Result) read(o Options, names []string) (specs []supervisor.Spec, presets map[string][]string) {
+func (r *Result) read(o Options, names []string) (specs []supervisor.Spec, presets map[string][]string, err error) {
 	presets = map[string][]string{}
+	there, err := pcibus.Backends(o.Paths.GetSysfs(), manifest.HardwareOf(o.BackendDir))
+	hasBus := !errors.Is(err, fs.ErrNotExist)
+	if err != nil && hasBus {
+		return nil, nil, err
+	}
 	for _, name := range names {
 		program, err := plug.Find(o.BackendDir, config.CommandPrefix+name, plug.Pins{})
 		if err != nil {
@@ -166,13 +164,17 @@ func (r *Result) read(o Options, names []string) (specs []supervisor.Spec, prese
 			continue
 		}
 		program.Close()
+		if m := program.Manifest; hasBus && len(m.Hardware) > 0 && !there[m.Description.Name] {
+			r.Idle = append(r.Idle, name)
+			continue
+		}
 		spec := supervisor.Spec{Name: name, Command: config.CommandPrefix + name, Settings: json.RawMessage("{}"), Heartbeat: config.DefaultHeartbeat, Sandbox: sandbox.Policy{AcceptDeclared: true}}
 		if presets[name] = slices.Sorted(maps.Keys(program.Manifest.Presets)); len(presets[name]) > 0 {
 			spec.Settings = withPresets(presets[name])
 		}
 		specs = append(specs, spec)
 	}
-	return specs, presets
+	return specs, presets, nil
 }
 
 func withPresets(names []string) json.RawMessage {

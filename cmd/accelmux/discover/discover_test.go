@@ -1,9 +1,13 @@
 package discover
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/accelmux/accelmux/core/config"
@@ -53,6 +57,13 @@ sys/class/net/lo/type: 772
 			t.Fatal(err)
 		}
 	}
+	// Its hardware is not there, so it is not started; otherwise it would be one that could not be asked.
+	absent := "apiVersion: backend.accelmux.io/v1\nkind: Backend\nname: absent\nvendor: X\nversion: 1.0.0\nprotocols: [1]\nclasses: [npu]\ninUse: none\nhardware: [{vendor: \"1e36\", name: X}]\n"
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "accelmux-backend-absent"), []byte("#!/bin/sh\nexit 3\n"), 0o755), //nolint:gosec // a program
+		os.WriteFile(filepath.Join(dir, "accelmux-backend-absent.yaml"), []byte(absent), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var starts atomic.Int64
 	run, err := os.MkdirTemp("", "d") // short, for sockets
 	if err != nil {
 		t.Fatal(err)
@@ -60,9 +71,12 @@ sys/class/net/lo/type: 772
 	t.Cleanup(func() { _ = os.RemoveAll(run) })
 	t.Setenv("TMPDIR", run)
 	paths := &backendv1.HostPaths{Sysfs: tree.Host().Sysfs, Devfs: tree.Host().Devfs, Procfs: tree.Host().Procfs}
-	result, err := Find(t.Context(), Options{BackendDir: dir, Paths: paths})
+	result, err := Find(t.Context(), Options{BackendDir: dir, Paths: paths, Log: slog.New(startCounter{&starts})})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if n := starts.Load(); n != 3 { // camera, device, fpga
+		t.Errorf("%d processes were started, want one of each program whose hardware may be there", n)
 	}
 	text, err := result.Write()
 	if err != nil {
@@ -79,7 +93,7 @@ sys/class/net/lo/type: 772
 		"#   0000:00:0a.0: kind intel-qat: it is not listed: it is bound to the driver 4xxxvf: bind it to vfio-pci instead\n",
 		"#   0000:00:0b.0: kind intel-npu: it is not listed: no driver is bound to it: load the module of intel_vpu",
 		"# Problems of presets that list no devices here:\n", "#   kind socketcan: the agent sees no network interface of the node",
-		"# Backends that list no devices here: amd, camera\n", "# The backend broken could not be asked: ",
+		"# Backends that list no devices here: absent, amd, camera\n", "# The backend broken could not be asked: ",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -92,6 +106,21 @@ sys/class/net/lo/type: 772
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// startCounter counts the records of processes that were started.
+type startCounter struct{ n *atomic.Int64 }
+
+func (startCounter) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c startCounter) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "backend runs" {
+		c.n.Add(1)
+	}
+	return nil
+}
+
+func (c startCounter) WithAttrs([]slog.Attr) slog.Handler { return c }
+func (c startCounter) WithGroup(string) slog.Handler      { return c }
 
 // Verifies what is written about backends of others, many devices and problems, and that a machine
 // that nothing fits is an error with the reasons.
