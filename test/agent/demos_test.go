@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
+	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/dra/allocator"
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/test/apiserver"
@@ -212,28 +213,35 @@ type exampleNode struct {
 
 func startExample(t *testing.T, settings string) *exampleNode {
 	t.Helper()
-	server := apiserver.New(apiserver.Nodes(), apiserver.Events(), apiserver.Pods(), apiserver.Claims(), apiserver.Slices())
-	listening := httptest.NewServer(server)
-	t.Cleanup(listening.Close)
-	client, err := server.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &exampleNode{newNode(t), server, client}
-	if _, err := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	n := &exampleNode{node: newNode(t)}
 	n.startKubelet()
 	n.configure(exampleConfig(t, settings))
 	options := n.options()
-	if options.Cluster, err = kubeapi.Connect(&rest.Config{Host: listening.URL, QPS: -1}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(options.Cluster.Close)
+	n.server, n.client = n.connect(&options)
 	options.Profile = "default"
 	n.startAgentWith(options)
-	t.Cleanup(n.stopAgent) // before the server goes
 	return n
+}
+
+// connect gives the agent an API server with its Node.
+func (n *node) connect(options *agent.Options) (*apiserver.Server, kubernetes.Interface) {
+	n.Helper()
+	server := apiserver.New(apiserver.Nodes(), apiserver.Events(), apiserver.Pods(), apiserver.Claims(), apiserver.Slices())
+	listening := httptest.NewServer(server)
+	n.Cleanup(listening.Close)
+	client, err := server.Client()
+	if err == nil {
+		_, err = client.CoreV1().Nodes().Create(n.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, metav1.CreateOptions{})
+	}
+	if err == nil {
+		options.Cluster, err = kubeapi.Connect(&rest.Config{Host: listening.URL, QPS: -1})
+	}
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.Cleanup(options.Cluster.Close)
+	n.Cleanup(n.stopAgent) // before the server goes
+	return server, client
 }
 
 // exampleConfig is the node configuration of the chart's example, with other settings of the backend gpu.

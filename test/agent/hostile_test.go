@@ -140,6 +140,7 @@ var outcomes = map[string]outcome{
 	"frames-rst-stream":    framesFlood("RST_STREAM"),
 	"frames-data":          framesFlood("DATA"),
 	"frames-headers":       framesFlood("HEADERS"),
+	"frames-continuation":  framesFlood("CONTINUATION"),
 	"frames-unknown":       framesFlood("of an unknown type"),
 	"many-samples":         {begin: measure, says: []string{"telemetry is not available, and is tried again: it sends samples far more often than every"}},
 	"many-metrics":         {begin: measure, says: []string{"it takes more than 20 MiB of the core's memory"}},

@@ -7,16 +7,24 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/apimachinery/pkg/runtime"
+	drahealthv1 "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
+	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/test/apiserver"
 	"github.com/accelmux/accelmux/test/hostile"
 )
 
@@ -93,7 +101,8 @@ func (l rawLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l rawLog) WithGroup(string) slog.Handler      { return l }
 
 // Verifies for every text that a backend can send, found in the contract itself, that none comes out of the agent with what
-// cannot be printed, or at any length: in logs, status, devices, telemetry, metrics, the page, CDI specs and kubelet's errors.
+// cannot be printed, or at any length: in logs, status, devices, telemetry, metrics, the page, CDI specs, Events, ResourceSlices
+// and kubelet's errors.
 func TestStains(t *testing.T) {
 	t.Parallel()
 	starts := func(n *node, seen *texts) {
@@ -112,7 +121,7 @@ func TestStains(t *testing.T) {
 			begin = starts
 		case "stained-settings":
 			state = supervisor.Misconfigured
-		case "stained-output", "stained-end":
+		case "stained-output", "stained-end", "stained-certificate":
 			state = supervisor.Quarantined
 		}
 		t.Run(misdeed.Name, func(t *testing.T) {
@@ -123,12 +132,14 @@ func TestStains(t *testing.T) {
 			options := n.options()
 			options.Timing.Supervisor = order{Dir: n.dir}.options().Timing.Supervisor
 			options.Log = slog.New(rawLog{seen})
+			options.Timing.Events = events.Timing{Spread: time.Millisecond}
+			server, _ := n.connect(&options)
 			withMetrics(&options)
 			n.startAgentWith(options)
 			n.wantCounts(bad, hostile.Devices, hostile.Devices)
 			client := status.NewClient(n.path("run"))
 			n.write("on", "")
-			if state == supervisor.Misconfigured || misdeed.Name == "stained-output" {
+			if state == supervisor.Misconfigured || misdeed.Name == "stained-output" || misdeed.Name == "stained-certificate" {
 				if err := unix.Kill(n.backend("bad").PID, unix.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
@@ -140,6 +151,9 @@ func TestStains(t *testing.T) {
 				}
 				return n.backend("bad").State == string(state) && strings.Contains(n.problems(), "STAIN")
 			})
+			if state == supervisor.Quarantined || misdeed.Name == "stained-inventory" {
+				n.eventually("the stains are in Events", func() bool { return strings.Contains(fmt.Sprint(seen.addObjects(server, apiserver.Events())), "STAIN") })
+			}
 			n.collect(seen)
 			seen.mu.Lock()
 			defer seen.mu.Unlock()
@@ -156,6 +170,60 @@ func TestStains(t *testing.T) {
 				t.Error("nothing of the backend's was seen")
 			}
 		})
+	}
+}
+
+// addObjects adds the objects of an API server, and returns them.
+func (t *texts) addObjects(server *apiserver.Server, of apiserver.Resource) []runtime.Object {
+	objects, _ := server.Objects(of)
+	for _, o := range objects {
+		t.addJSON(o)
+	}
+	return objects
+}
+
+// Verifies the same of the health in pod.status, and of ResourceSlices.
+func TestStainsInClaims(t *testing.T) {
+	t.Parallel()
+	n, seen := newNode(t), &texts{all: map[string]bool{}}
+	n.startKubelet()
+	n.configure(strings.Replace(outcome{}.config("stained-inventory"), "example.com/bad, ", "example.com/bad, api: dra, ", 1))
+	options := n.options()
+	server, _ := n.connect(&options)
+	n.startAgentWith(options)
+	socket := n.path("kubelet", "plugins", "bad.accelmux.io", "dra.sock")
+	n.eventually("the driver serves kubelet", func() bool { _, err := os.Stat(socket); return err == nil })
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // of a test
+	n.write("on", "")
+	stream, err := drahealthv1.NewDRAResourceHealthClient(conn).NodeWatchResources(n.soon(), &drahealthv1.NodeWatchResourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for found := false; !found; {
+		response, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = nil
+		for _, d := range response.GetDevices() {
+			names = append(names, d.GetDevice().GetDeviceName())
+			seen.add(d.GetMessage(), d.GetDevice().GetDeviceName())
+			found = found || strings.Contains(d.GetMessage(), "STAIN")
+		}
+	}
+	n.eventually("all devices are published", func() bool {
+		slicesOf := fmt.Sprint(seen.addObjects(server, apiserver.Slices()))
+		return !slices.ContainsFunc(names, func(name string) bool { return !strings.Contains(slicesOf, name) })
+	})
+	for text := range seen.all {
+		if wrong := wrongIn(text); wrong != "" {
+			t.Errorf("%s: %.300q", wrong, text)
+		}
 	}
 }
 

@@ -16,6 +16,9 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
+// serverName is the name in the server's certificate; another one is refused.
+var serverName = "localhost"
+
 // certificates are the server's own, and a pool with the core's.
 func certificates() (tls.Certificate, *x509.CertPool, error) {
 	pool := x509.NewCertPool()
@@ -27,7 +30,7 @@ func certificates() (tls.Certificate, *x509.CertPool, error) {
 		return tls.Certificate{}, nil, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"},
+		SerialNumber: big.NewInt(1), DNSNames: []string{serverName},
 		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
 	}

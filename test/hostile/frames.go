@@ -18,14 +18,16 @@ func frameFloods() []Misdeed {
 		return string([]byte{0, 0, byte(len(payload)), kind, flags, 0, 0, 0, stream}) + payload
 	}
 	var all []Misdeed
-	for _, f := range []struct{ name, frame string }{
-		{"PING", frame(6, 0, 0, "12345678")},
-		{"SETTINGS", frame(4, 0, 0, "")},
-		{"WINDOW_UPDATE", frame(8, 0, 0, "\x00\x00\x00\x01") + frame(8, 0, 0, "\x00\x00\x00\x01")},
-		{"RST_STREAM", frame(3, 0, 101, "\x00\x00\x00\x08")},
-		{"DATA", frame(0, 0, 101, "")},
-		{"HEADERS", frame(1, 4, 101, "\x88")}, // :status 200
-		{"unknown", frame(0xbb, 0, 0, "")},
+	for _, f := range []struct{ name, first, frame string }{
+		{"PING", "", frame(6, 0, 0, "12345678")},
+		{"SETTINGS", "", frame(4, 0, 0, "")},
+		{"WINDOW_UPDATE", "", frame(8, 0, 0, "\x00\x00\x00\x01") + frame(8, 0, 0, "\x00\x00\x00\x01")},
+		{"RST_STREAM", "", frame(3, 0, 101, "\x00\x00\x00\x08")},
+		{"DATA", "", frame(0, 0, 101, "")},
+		{"HEADERS", "", frame(1, 4, 101, "\x88")}, // :status 200
+		// Headers that never end: gRPC reads on until they have an end, or more bytes than it accepts.
+		{"CONTINUATION", frame(1, 0, 101, "\x88"), frame(9, 0, 101, "")},
+		{"unknown", "", frame(0xbb, 0, 0, "")},
 	} {
 		name := strings.ToLower(f.name)
 		name = strings.ReplaceAll(name, "_", "-")
@@ -33,7 +35,7 @@ func frameFloods() []Misdeed {
 			Name: "frames-" + name, Group: Floods, What: "sends frames without data (" + f.name + ") without end",
 			serve: func(b *backend, o []grpc.ServerOption) {
 				serveWith(b, o, false, true, func(c *tls.Config) credentials.TransportCredentials {
-					return floodingCredentials{credentials.NewTLS(c), strings.Repeat(f.frame, 100)}
+					return floodingCredentials{credentials.NewTLS(c), f.first, strings.Repeat(f.frame, 100)}
 				})
 			},
 		})
@@ -44,7 +46,7 @@ func frameFloods() []Misdeed {
 // floodingCredentials are those of connections with a flood.
 type floodingCredentials struct {
 	credentials.TransportCredentials
-	flood string
+	first, flood string
 }
 
 func (c floodingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -60,10 +62,18 @@ func (c floodingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credential
 			<-looks.C
 		}
 		begin()
-		for on() {
+		if c.first != "" { // nothing may come between headers and their continuation
 			flooded.mu.Lock()
-			_, err := conn.Write([]byte(c.flood))
-			flooded.mu.Unlock()
+			defer flooded.mu.Unlock()
+		}
+		for next := c.first + c.flood; on(); next = c.flood {
+			if c.first == "" {
+				flooded.mu.Lock()
+			}
+			_, err := conn.Write([]byte(next))
+			if c.first == "" {
+				flooded.mu.Unlock()
+			}
 			if err != nil {
 				return
 			}

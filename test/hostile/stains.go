@@ -9,7 +9,9 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -82,7 +84,11 @@ func Stains() []Misdeed {
 				for n, text := range sorted(Stained(i.ProtoReflect().Descriptor(), Stain)) {
 					path, wire := text.path, text.wire
 					if path, inDevice := strings.CutPrefix(path, "devices."); inDevice {
-						sound, _ := proto.Marshal(device(fmt.Sprintf("hostile-%d", Devices+n))) // of valid texts
+						d := device(fmt.Sprintf("hostile-%d", Devices+n))
+						if path == "health.message" { // that of a fault is in Events and in pod.status
+							d.Health = &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY, Code: "hot", Recovery: backendv1.Recovery_RECOVERY_SELF}
+						}
+						sound, _ := proto.Marshal(d) // of valid texts
 						stained := Stained((*backendv1.Device)(nil).ProtoReflect().Descriptor(), Stain)[path]
 						wire = protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), append(sound, stained...))
 					}
@@ -142,6 +148,16 @@ func Stains() []Misdeed {
 		{
 			Name: "stained-end", Group: Lies, What: "ends Watch with a stained status",
 			watch: func(*backend, watchStream) error { return status.Error(codes.Internal, Stain) },
+		},
+		{
+			Name: "stained-certificate", Group: Lies, What: "has stains in its certificate",
+			serve: func(b *backend, o []grpc.ServerOption) {
+				if on() {
+					// Names are ASCII; crypto/x509 accepts control characters in them, and has them in its error.
+					serverName = "STAIN\x1b[31m\n\r\x00" + strings.Repeat("z", 2<<10) // go-plugin reads 16 KiB of the handshake
+				}
+				serveWith(b, o, false, true, credentials.NewTLS)
+			},
 		},
 		{
 			Name: "stained-output", Group: Lies, What: "has stains in what it prints before the handshake",
