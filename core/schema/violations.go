@@ -130,9 +130,19 @@ func ofOtherType(err *jsonschema.ValidationError) bool {
 // field is evaluated by a part of the schema that another field violates.
 func (e explainer) unknownField(node any, at []string) []Violation {
 	name := at[len(at)-1]
-	known := slices.Sorted(maps.Keys(properties(e.schema, node, maxParts)))
+	fields := properties(e.schema, node, maxParts)
+	known := slices.Sorted(maps.Keys(fields))
 	if slices.Contains(known, name) {
 		return nil
+	}
+	var of []string // those that have it
+	for _, field := range known {
+		if _, has := properties(e.schema, fields[field], maxParts)[name]; has {
+			of = append(of, field)
+		}
+	}
+	if len(of) > 0 && suggestion.Closest(name, known) == "" {
+		return []Violation{{e.field(at), fmt.Sprintf("unknown field %s; it is a field of %s", shown(name), strings.Join(of, " and of "))}}
 	}
 	return []Violation{{e.field(at), suggestion.UnknownField(name, known)}}
 }

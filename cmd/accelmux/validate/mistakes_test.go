@@ -129,6 +129,7 @@ func TestMistakes(t *testing.T) {
 		{`bool str`, backend("name: nvidia\n    settings: {edits: {gds: yes}}"), `node.yaml:7:24: profiles[0].backends[0].settings.edits.gds: must be true or false, is "yes"; write true`},
 		{`bool str2`, backend("name: nvidia\n    settings: {edits: {gds: \"true\"}}"), `node.yaml:7:24: profiles[0].backends[0].settings.edits.gds: must be true or false, is "true"; take the quotes away`},
 		{`settings field`, backend("name: nvidia\n    settings: {migStrategy: mixed}"), `node.yaml:7:16: profiles[0].backends[0].settings.migStrategy: unknown field "migStrategy"; the fields here are edits, labels, library, mig, mps, prepare, rescan, reset, timeSlicing, xid`},
+		{`field of another`, backend("name: nvidia\n    settings: {driverRoot: /run/nvidia/driver}"), `node.yaml:7:16: profiles[0].backends[0].settings.driverRoot: unknown field "driverRoot"; it is a field of edits`},
 		{`settings list`, backend("name: nvidia\n    settings: [mig]"), `node.yaml:7:5: profiles[0].backends[0].settings: must be a mapping, is a list`},
 		{`settings null`, backend("name: nvidia\n    settings: {mig: null}"), `node.yaml:7:16: profiles[0].backends[0].settings.mig: must be a mapping with the fields stateFile, strategy, is empty; leave the field out, or write {}`},
 		{`mock count`, backend("name: mock\n    settings: {count: many}"), `node.yaml:7:16: profiles[0].backends[0].settings.count: must be a whole number from 0 to 4096, is "many"`},
