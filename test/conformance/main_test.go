@@ -34,10 +34,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patient is for programs that pass, also on a machine that is slow: only the pause after a
+// patient is for programs that pass, also on a machine that is slow, where a scan takes seconds: only the pause after a
 // cancelled call is waited for, and is short.
 var patient = conformance.Timing{
-	Start: time.Minute, Configure: time.Minute, Inventory: time.Minute,
+	Start: time.Minute, Configure: time.Minute, Inventory: time.Minute, Silence: time.Minute,
 	Terminate: 20 * time.Second, Orphan: 20 * time.Second, Abandon: time.Second,
 }
 

@@ -60,6 +60,8 @@ type Timing struct {
 	Inventory time.Duration
 	// Heartbeat is the interval that WatchRequest asks for. Default 1s.
 	Heartbeat time.Duration
+	// Silence is how long a Watch stream may have no message. Default three intervals of heartbeats.
+	Silence time.Duration
 	// Sample is the interval that SampleRequest asks for; at least 1s. Default 1s.
 	Sample time.Duration
 	// Abandon is the pause after a cancelled call. Default 5s.
@@ -80,7 +82,7 @@ func (t Timing) withDefaults() Timing {
 	}{
 		{&t.Start, 10 * time.Second}, {&t.Configure, 10 * time.Second},
 		{&t.Prepare, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Inventory, 10 * time.Second},
-		{&t.Heartbeat, time.Second}, {&t.Sample, time.Second}, {&t.Abandon, 5 * time.Second},
+		{&t.Heartbeat, time.Second}, {&t.Silence, missedBeats * cmp.Or(max(t.Heartbeat, 0), time.Second)}, {&t.Sample, time.Second}, {&t.Abandon, 5 * time.Second},
 		{&t.Change, 30 * time.Second}, {&t.Hang, 15 * time.Second},
 		{&t.Terminate, 2 * time.Second}, {&t.Orphan, 5 * time.Second},
 	} {

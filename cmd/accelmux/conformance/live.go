@@ -136,7 +136,7 @@ func (c *check) watches(ctx context.Context, s *session) error {
 
 // beats checks that heartbeats come.
 func (c *check) beats(ctx context.Context, w *stream) {
-	limit := 2 * missedBeats * w.pace
+	limit := 2 * w.check.timing.Silence
 	if w.await(ctx, limit, func() bool { return w.beats >= missedBeats }) {
 		c.pass(heartbeats)
 		return

@@ -105,7 +105,7 @@ func (c *check) unseen(ctx context.Context) error {
 	defer w.stop()
 	// Heartbeats show that its loop continues.
 	beats := w.beatsSoFar()
-	if !w.await(ctx, 2*missedBeats*w.pace, func() bool { return w.beats > beats }) {
+	if !w.await(ctx, 2*c.timing.Silence, func() bool { return w.beats > beats }) {
 		c.fail(withoutHardware, "no heartbeat came after the inventory")
 		return nil
 	}

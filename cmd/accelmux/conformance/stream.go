@@ -109,7 +109,7 @@ func (w *stream) take(event *backendv1.WatchResponse) {
 	if float64(w.messages) > most {
 		w.check.fail(watchRate, "it sent %d messages in %s", w.messages, now.Sub(w.begun).Round(time.Millisecond))
 	}
-	if gap := now.Sub(w.at); w.took > 0 && !w.disturbed && gap > missedBeats*w.pace {
+	if gap := now.Sub(w.at); w.took > 0 && !w.disturbed && gap > w.check.timing.Silence {
 		w.check.fail(heartbeats, "no event for %s, with an interval of %s", gap.Round(time.Millisecond), w.pace)
 	}
 	w.at = now
