@@ -62,7 +62,6 @@ func TestReset(t *testing.T) {
 		}
 		refused(second, first)
 		refused("there is no device", first, second, "amdgpu-0")
-		refused("hostPID", first, second) // there is no debugfs, and PCI needs more
 		if !onlyBad(16, at.String(), "ecc-uncorrectable")(r.Last) {
 			t.Errorf("after refused resets: %v", sdktest.Summary(r.Last))
 		}
@@ -122,10 +121,8 @@ func TestPrepare(t *testing.T) {
 		r.configure(strings.Replace(settings, "report", "fail", 1))
 		other := gpu.ID(m.GPUs[0].UniqueID, m.GPUs[0].Address)
 		r.eventually("the settings count", func() bool { return prepare(other) == nil })
-		_, renders := r.tree.Minors(0)
 		r.file("python\n", r.proc, "77/comm")
-		r.do(os.MkdirAll(filepath.Join(r.proc, "77/fd"), 0o755))
-		r.do(os.Symlink(fmt.Sprintf("/dev/dri/renderD%d", renders[0]), filepath.Join(r.proc, "77/fd/5")))
+		r.file(fmt.Sprintf("%d\n", r.kfdID(m.GPUs[0].Address)), r.tree.Sysfs(), "class/kfd/kfd/proc/77/queues/0/gpuid")
 		if err := prepare(other); err == nil || !strings.Contains(err.Error(), "python (77)") {
 			t.Errorf("a device in use is prepared: %v", err)
 		}

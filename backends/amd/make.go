@@ -12,9 +12,9 @@ import (
 	"github.com/accelmux/accelmux/backends/amd/reset"
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/made"
+	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sysfs"
-	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // madeLimit is how long the nodes of a partition may take to appear after the switch.
@@ -157,7 +157,7 @@ func explain(host sdk.HostPaths, err error) error {
 			return fmt.Errorf("%w: a process uses the GPU", err)
 		}
 		return fmt.Errorf("%w: a process uses the GPU, or may use it as it has opened /dev/kfd (before about Linux 6.17 such a process blocks all GPUs): %s",
-			err, openfiles.Named(host.Procfs, pids...))
+			err, process.Named(host.Procfs, pids...))
 	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("%w: the driver does not allow this compute mode in the GPU's memory mode", err)
 	case errors.Is(err, unix.EPERM):

@@ -8,8 +8,8 @@ import (
 
 	"github.com/accelmux/accelmux/backends/amd/reset"
 	"github.com/accelmux/accelmux/backends/engine"
+	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
-	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Prepare implements [sdk.Preparer].
@@ -36,7 +36,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (edits map[str
 			return nil, err
 		}
 	}
-	if err := b.leftovers(ctx, cfg, t.Devices, p.Resource); err != nil || !cfg.prepare.Check {
+	if err := b.leftovers(cfg, t.Devices, p.Resource); err != nil || !cfg.prepare.Check {
 		return edits, err
 	}
 	seen, err := b.Scan(ctx, false, p.IDs()...)
@@ -51,9 +51,9 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (edits map[str
 	return edits, nil
 }
 
-// leftovers finds processes that use the devices before their container starts. Processes on
-// a device that another container holds, too, are taken to be that one's.
-func (b *Backend) leftovers(ctx context.Context, cfg *config, devices []engine.Target, resource string) error {
+// leftovers finds processes that compute on the devices before their container starts; the core finds those that have them
+// open. Processes on a device that another container holds, too, are taken to be that one's.
+func (b *Backend) leftovers(cfg *config, devices []engine.Target, resource string) error {
 	setting := cfg.prepare.Leftovers
 	if !setting.Wanted() {
 		return nil
@@ -63,27 +63,10 @@ func (b *Backend) leftovers(ctx context.Context, cfg *config, devices []engine.T
 		if t.Shared {
 			continue
 		}
-		found, err := users(ctx, cfg.host, partIn(t.Device))
-		if err := setting.Judge(b.log.With("device", id, "resource", resource), found, err); err != nil {
+		pids, err := reset.Computing(cfg.host.Sysfs, []uint32{partIn(t.Device).KFDID})
+		if err := setting.Judge(b.log.With("device", id, "resource", resource), process.Named(cfg.host.Procfs, pids...), err); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
 	}
 	return nil
-}
-
-// users returns the processes that use a partition: those that compute on it by KFD's list,
-// and those that have a node of it open, as far as they can be seen.
-func users(ctx context.Context, host sdk.HostPaths, p part) (openfiles.Processes, error) {
-	pids, err := reset.Computing(host.Sysfs, []uint32{p.KFDID})
-	found := openfiles.Named(host.Procfs, pids...)
-	if err != nil || !openfiles.SeesAll(host.Procfs) {
-		return found, err
-	}
-	opened, err := openfiles.Find(ctx, host.Procfs, nodesOf(p.Partition)...)
-	for _, one := range opened {
-		if !slices.Contains(pids, one.PID) {
-			found = append(found, one)
-		}
-	}
-	return found, err
 }

@@ -157,9 +157,6 @@ func (s *source) device(g gpu.GPU, p part) engine.Device {
 	// A known partition that is missing is confirmed by another scan, as its content is gone.
 	d.Content = fmt.Sprintf("%s renderD%d", g.Memory, p.Render)
 	d.Edits, d.EditsErr = editsOf(s.cfg.edits, s.cfg.host.Devfs, p.Partition)
-	if p.onDemand != nil && !p.held {
-		d.Edits = nil
-	}
 	return d
 }
 
@@ -268,7 +265,6 @@ func (s *source) Reset(ctx context.Context, targets []engine.Target) (string, er
 		if p.Index == 0 {
 			gpus[i].Card = p.Card
 		}
-		gpus[i].Nodes = append(gpus[i].Nodes, nodesOf(p.Partition)...)
 		if p.Computes() {
 			gpus[i].KFDIDs = append(gpus[i].KFDIDs, p.KFDID)
 		}

@@ -19,52 +19,41 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// edits returns what a container gets with a device, and the nodes by which processes use it
-// alone. The error says what of it is missing.
-func (s source) edits(objects []*expression.Scope) (*sdk.Edits, []string, error) {
+// edits returns what a container gets with a device. The error says what of it is missing.
+func (s source) edits(objects []*expression.Scope) (*sdk.Edits, error) {
 	e := &sdk.Edits{}
-	var own, common []string
 	for _, o := range objects {
 		nodes := s.kind.Nodes
 		if len(nodes) == 0 && o.Object.Node != "" && len(s.kind.Match.OwnNodes()) > 0 {
 			nodes = []description.CompiledNode{{Path: nil}}
 		}
 		for _, n := range nodes {
-			paths, err := s.addNode(e, o, n)
-			if err != nil {
-				return nil, nil, err
-			}
-			if n.Path != nil && n.Path.Constant() {
-				common = append(common, paths...)
-			} else {
-				own = append(own, paths...)
+			if err := s.addNode(e, o, n); err != nil {
+				return nil, err
 			}
 		}
 		if err := s.addMounts(e, o); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if err := s.addNetDevices(e, o); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if err := s.addEnv(e, o); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-	}
-	if len(own) == 0 {
-		own = common
 	}
 	if len(e.DeviceNodes)+len(e.Mounts)+len(e.NetDevices) == 0 && len(e.Env) == len(e.EnvSeparators) {
 		switch {
 		case s.binds():
-			return nil, own, errors.New("its device node is there only when it is bound to its driver: give the kind edits.env, too")
+			return nil, errors.New("its device node is there only when it is bound to its driver: give the kind edits.env, too")
 		case len(s.kind.Nodes) > 0:
-			return nil, own, errors.New("none of its device nodes is there" + cmp.Or(noDriver(objects[0].Object), ": is its driver loaded?"))
+			return nil, errors.New("none of its device nodes is there" + cmp.Or(noDriver(objects[0].Object), ": is its driver loaded?"))
 		}
-		return nil, own, errors.New("the kernel has no device node by which a container could use it" + cmp.Or(noDriver(objects[0].Object), ": give the kind edits.nodes"))
+		return nil, errors.New("the kernel has no device node by which a container could use it" + cmp.Or(noDriver(objects[0].Object), ": give the kind edits.nodes"))
 	}
 	slices.Sort(e.AdditionalGids)
 	e.AdditionalGids = slices.Compact(e.AdditionalGids)
-	return e, own, nil
+	return e, nil
 }
 
 // noDriver returns the end of a message for hardware without a driver, which would make its device node; empty
@@ -85,37 +74,36 @@ func noDriver(o *match.Object) string {
 	return ""
 }
 
-// addNode adds a node of the description, or the object's own for one without a path. It
-// returns the paths by which processes on the host and in the container may have it open.
-func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.CompiledNode) (added []string, err error) {
+// addNode adds a node of the description, or the object's own for one without a path.
+func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.CompiledNode) (err error) {
 	paths := []string{o.Object.Node}
 	if n.Path != nil {
 		paths, err = n.Path.Texts(o)
 	} else if !slices.ContainsFunc(s.kind.Match.OwnNodes(), func(p string) bool { ok, _ := path.Match(p, paths[0]); return ok }) {
-		return nil, fmt.Errorf("its device node is %s, which is not where nodes of the kind are expected: give the kind edits: {nodes: [{path: %s}]}", paths[0], paths[0])
+		return fmt.Errorf("its device node is %s, which is not where nodes of the kind are expected: give the kind edits: {nodes: [{path: %s}]}", paths[0], paths[0])
 	}
 	optional := n.Optional || s.binds()
 	if errors.Is(err, fs.ErrNotExist) && optional {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(paths) == 0 && !optional {
-		return nil, fmt.Errorf("the kernel has no device node for %s%s", n.Node.Path, noDriver(o.Object))
+		return fmt.Errorf("the kernel has no device node for %s%s", n.Node.Path, noDriver(o.Object))
 	}
 	inside := ""
 	if n.ContainerPath != nil {
 		if inside, err = n.ContainerPath.Text(o); err != nil {
-			return nil, err
+			return err
 		}
 		if len(paths) > 1 {
-			return nil, fmt.Errorf("%d device nodes would have the path %s in the container: leave containerPath out", len(paths), inside)
+			return fmt.Errorf("%d device nodes would have the path %s in the container: leave containerPath out", len(paths), inside)
 		}
 	}
 	for _, at := range paths {
 		if !strings.HasPrefix(at, "/dev/") || path.Clean(at) != at {
-			return nil, fmt.Errorf("the device node %q is not below /dev", at)
+			return fmt.Errorf("the device node %q is not below /dev", at)
 		}
 		info, err := os.Stat(s.onHost(at))
 		if errors.Is(err, fs.ErrNotExist) && optional {
@@ -124,10 +112,10 @@ func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.Compile
 		nodes := []string{at}
 		if err == nil && info.IsDir() {
 			if nodes, err = s.finder.Nodes(at); err != nil {
-				return nil, err
+				return err
 			}
 			if len(nodes) == 0 && !optional {
-				return nil, fmt.Errorf("the directory %s has no device nodes", at)
+				return fmt.Errorf("the directory %s has no device nodes", at)
 			}
 		}
 		for _, node := range nodes {
@@ -135,44 +123,35 @@ func (s source) addNode(e *sdk.Edits, o *expression.Scope, n description.Compile
 			if inside != "" {
 				as.Path = inside + strings.TrimPrefix(node, at) // below a directory
 			}
-			more, err := s.add(e, o, as, node)
-			if err != nil {
-				return nil, err
+			if err := s.add(e, o, as, node); err != nil {
+				return err
 			}
-			added = append(added, more...)
 		}
 	}
-	return added, nil
+	return nil
 }
 
-// add adds one node. What it returns is that of addNode.
-func (s source) add(e *sdk.Edits, o *expression.Scope, as *sdk.DeviceNode, at string) (added []string, err error) {
+// add adds one node.
+func (s source) add(e *sdk.Edits, o *expression.Scope, as *sdk.DeviceNode, at string) error {
 	node := devnode.Node{Path: at}
 	if at == o.Object.Node {
 		node.Number = o.Object.Number
 	}
 	one, err := s.cfg.Edits.Edits(s.cfg.host.Devfs, node)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	added = append(added, at)
 	if as.GetPath() != at {
 		as.HostPath = at
-		added = append(added, as.GetPath())
-	}
-	if to, err := filepath.EvalSymlinks(s.onHost(at)); err == nil {
-		if below, err := filepath.Rel(s.cfg.host.Devfs, to); err == nil && path.Join("/dev", below) != at {
-			added = append(added, path.Join("/dev", below))
-		}
 	}
 	same := slices.IndexFunc(e.DeviceNodes, func(other *sdk.DeviceNode) bool { return other.GetPath() == as.GetPath() })
 	if same < 0 {
 		e.DeviceNodes = append(e.DeviceNodes, as)
 		e.AdditionalGids = append(e.AdditionalGids, one.GetAdditionalGids()...)
 	} else if other := e.DeviceNodes[same]; other.GetHostPath() != as.GetHostPath() {
-		return nil, fmt.Errorf("%s and %s would both be %s in the container: give them different paths there", cmp.Or(other.GetHostPath(), other.GetPath()), at, as.GetPath())
+		return fmt.Errorf("%s and %s would both be %s in the container: give them different paths there", cmp.Or(other.GetHostPath(), other.GetPath()), at, as.GetPath())
 	}
-	return added, nil
+	return nil
 }
 
 // onHost is where a path below /dev is for this process.

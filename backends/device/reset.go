@@ -35,9 +35,6 @@ func (s source) reset(ctx context.Context, t engine.Target) (string, error) {
 	if how.PCI {
 		return s.resetPCI(ctx, t, r)
 	}
-	if err := reset.Unused(ctx, s.cfg.host, reset.Function{Name: t.Device.ID, Nodes: r.nodes}); err != nil {
-		return "", err
-	}
 	if how.Write != nil {
 		var all []string
 		for _, o := range r.objects {
@@ -78,7 +75,7 @@ func (s source) resetPCI(ctx context.Context, t engine.Target, r reading) (strin
 			return "", fmt.Errorf("%s is on USB: a PCI reset would reset the controller with all that is behind it", t.Device.ID)
 		}
 		if !seen[f.Name] {
-			functions = append(functions, reset.Function{Name: t.Device.ID, PCIBusID: f.Name, Nodes: r.nodes})
+			functions = append(functions, reset.Function{Name: t.Device.ID, PCIBusID: f.Name})
 		}
 		seen[f.Name] = true
 	}

@@ -50,8 +50,6 @@ type reading struct {
 	// of files that are judged by how they change.
 	health *sdk.Health
 	values []watched
-	// nodes are its device nodes by which processes can be found that use it.
-	nodes []string
 	// numa is that of a device that is not on PCI; -1 for none.
 	numa int
 	// links are those to the other devices of the kind.
@@ -277,7 +275,7 @@ func (s source) unit(objects []*expression.Scope, ids identities) (engine.Unit, 
 	if unit.PCI == nil {
 		r.numa = first.Object.NUMANode()
 	}
-	d.Edits, r.nodes, d.EditsErr = s.edits(objects)
+	d.Edits, d.EditsErr = s.edits(objects)
 	d.Vendor = r
 	unit.Devices = []engine.Device{d}
 	return unit, nil

@@ -14,7 +14,6 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
-	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // parameters are what parameters.schema.json describes.
@@ -73,9 +72,6 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 }
 
 func (p *preparation) run(ctx context.Context) error {
-	if err := p.leftovers(ctx); err != nil {
-		return err
-	}
 	if p.file != "" {
 		return p.load(ctx)
 	}
@@ -270,14 +266,4 @@ func (p *preparation) program(ctx context.Context, file *bitstream.File, version
 	p.b.log.Info("a region was programmed", "device", p.region.ID, "resource", p.resource, "file", file.Path,
 		"function", is.region.Function, "took", time.Since(began).Round(time.Millisecond).String())
 	return nil
-}
-
-// leftovers finds processes that use the device before its container starts.
-func (p *preparation) leftovers(ctx context.Context) error {
-	setting := p.cfg.Prepare.Leftovers
-	if !setting.Wanted() || p.shared {
-		return nil
-	}
-	found, err := openfiles.Find(ctx, p.cfg.host.Procfs, p.region.Nodes...)
-	return setting.Judge(p.b.log.With("device", p.region.ID, "resource", p.resource), found, err)
 }

@@ -231,28 +231,6 @@ func TestResetBeforeStart(t *testing.T) {
 	}, cardOf("a", 1, port("a", 0, functionA)))
 }
 
-// Processes on the device fail the start if settings require it, but not those of another
-// container that holds it, too.
-func TestLeftovers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fake{t: t, reading: driver.Reading{Cards: []driver.Card{cardOf("a", 1, port("a", 0, functionA))}}}
-		r := newRig(t, f)
-		for name, to := range map[string]string{"proc/self/ns/pid": "pid:[4026531836]", "proc/77/fd/5": "/dev/a.0"} {
-			path := filepath.Join(r.root, name)
-			r.do(os.MkdirAll(filepath.Dir(path), 0o755))
-			r.do(os.Symlink(to, path))
-		}
-		r.file("opencl\n", r.root, "proc/77/comm")
-		r.watch(`{"prepare": {"leftovers": "fail"}}`)
-		r.inventory("the region", healthy(1))
-		r.says("in use", r.prepare("", nil, "a-port0"), "opencl (77)")
-		r.do(r.prepare("", []string{"a-port0"}, "a-port0"))
-		r.configure(`{"prepare": {"leftovers": "report"}}`)
-		synctest.Wait()
-		r.do(r.prepare("", nil, "a-port0"))
-	})
-}
-
 // A missing directory of bitstreams is reported before a container asks for a file, until it
 // exists.
 func TestDirectory(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/engine"
+	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
-	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Prepare implements [sdk.Preparer]. It waits for the end of a reset, even of other GPUs.
@@ -116,7 +116,7 @@ func (p *preparation) leftovers(ctx context.Context) error {
 		}
 		pids, err := p.gpus.users(ctx, t.Unit.ID, instanceOf(t.Device))
 		log := p.b.log.With("device", id, "resource", p.resource)
-		if err := setting.Judge(log, openfiles.Named(p.gpus.cfg.host.Procfs, pids...), err); err != nil {
+		if err := setting.Judge(log, process.Named(p.gpus.cfg.host.Procfs, pids...), err); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
 	}

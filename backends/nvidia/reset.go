@@ -11,7 +11,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/nvidia/reset"
-	"github.com/accelmux/accelmux/proto/openfiles"
+	"github.com/accelmux/accelmux/backends/process"
 )
 
 // Reset implements [engine.Driver]: it resets all GPUs of the group. The driver is closed
@@ -27,7 +27,7 @@ func (s source) Reset(ctx context.Context, targets []engine.Target) (done string
 	}
 	var gpus []reset.GPU
 	for _, g := range group {
-		gpus = append(gpus, reset.GPU{UUID: g.UUID, PCIBusID: g.PCIBusID, Minor: g.Minor})
+		gpus = append(gpus, reset.GPU{UUID: g.UUID, PCIBusID: g.PCIBusID})
 	}
 	if done, err = s.cfg.means.Reset(ctx, s.resetter, gpus); err != nil {
 		return "", err
@@ -57,7 +57,7 @@ func (s source) together(uuid string) (all []driver.GPU) {
 }
 
 // free returns an error if NVML lists processes that use one of the GPUs. With pass, GPUs that
-// cannot be read, as many that need a reset, are skipped: the reset itself finds users, too.
+// cannot be read, as many that need a reset, are skipped: nvidia-smi finds users, too, and the core has looked before a reset by PCI.
 func (s source) free(ctx context.Context, group []driver.GPU, pass bool) error {
 	for _, g := range group {
 		users, err := s.users(ctx, g.UUID, nil)
@@ -65,7 +65,7 @@ func (s source) free(ctx context.Context, group []driver.GPU, pass bool) error {
 			return fmt.Errorf("see whether GPU %s is in use: %w", g.UUID, errors.Join(ctx.Err(), err))
 		}
 		if err == nil && len(users) > 0 {
-			return fmt.Errorf("GPU %s is in use by %s: end them, then it can be reset", g.UUID, openfiles.Named(s.cfg.host.Procfs, users...))
+			return fmt.Errorf("GPU %s is in use by %s: end them, then it can be reset", g.UUID, process.Named(s.cfg.host.Procfs, users...))
 		}
 	}
 	return nil

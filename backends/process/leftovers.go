@@ -1,5 +1,5 @@
-// Package process has a setting of several backends: what is done about processes that an earlier container has
-// left on its device. It does not find them.
+// Package process has what several backends do with processes that a driver reports: their names in messages, and a setting
+// for those that an earlier container has left on its device. It does not find them.
 package process
 
 import (
@@ -7,7 +7,6 @@ import (
 	"log/slog"
 
 	"github.com/accelmux/accelmux/backends/sdk"
-	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Leftovers is a setting: what is done about processes that an earlier container has left on its
@@ -25,7 +24,7 @@ const (
 
 // Check adds errors of the setting, whose path is at.
 func (l Leftovers) Check(at, procfs string, errs *sdk.FieldErrors) {
-	if l == Fail && !openfiles.SeesAll(procfs) {
+	if l == Fail && !seesAll(procfs) {
 		errs.Add(at, "fail needs to see all processes of the node: run in the host's PID namespace (hostPID), or use report")
 	}
 }
@@ -33,20 +32,20 @@ func (l Leftovers) Check(at, procfs string, errs *sdk.FieldErrors) {
 // Wanted reports whether leftovers are searched for.
 func (l Leftovers) Wanted() bool { return l == Report || l == Fail }
 
-// Judge handles the processes that were found on a device before a container starts with it; err
+// Judge handles the processes that were found on a device before a container starts with it, as [Named] returns them; err
 // is why they are unknown. With [Fail] it returns an error for both, otherwise it logs them. The
 // log names the device.
-func (l Leftovers) Judge(log *slog.Logger, found openfiles.Processes, err error) error {
+func (l Leftovers) Judge(log *slog.Logger, found string, err error) error {
 	switch {
 	case err != nil && l == Fail:
 		return fmt.Errorf("whether it still has processes of an earlier container is not known: %w", err)
 	case err != nil && l.Wanted():
 		log.Warn("whether processes were left behind is not known", "error", err)
-	case len(found) == 0 || !l.Wanted():
+	case found == "" || !l.Wanted():
 	case l == Fail:
 		return fmt.Errorf("it is still used by processes that are not the container's: %s; end them", found)
 	default:
-		log.Warn("processes use the device before its container starts", "processes", found.String())
+		log.Warn("processes use the device before its container starts", "processes", found)
 	}
 	return nil
 }

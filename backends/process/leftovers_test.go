@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/sdk"
-	"github.com/accelmux/accelmux/proto/openfiles"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
@@ -38,18 +37,18 @@ func TestJudge(t *testing.T) {
 	unknown := errors.New("no procfs")
 	for _, c := range []struct {
 		setting   Leftovers
-		found     openfiles.Processes
+		found     string
 		err       error
 		fail, log string
 	}{
-		{Ignore, openfiles.Processes{{PID: 7}}, nil, "", ""},
-		{Ignore, nil, unknown, "", ""},
-		{Report, nil, nil, "", ""},
-		{Report, openfiles.Processes{{PID: 7}}, nil, "", "processes=7"},
-		{Report, nil, unknown, "", "no procfs"},
-		{Fail, nil, nil, "", ""},
-		{Fail, openfiles.Processes{{PID: 7}}, nil, "it is still used by processes that are not the container's: 7; end them", ""},
-		{Fail, nil, unknown, "whether it still has processes of an earlier container is not known: no procfs", ""},
+		{Ignore, "7", nil, "", ""},
+		{Ignore, "", unknown, "", ""},
+		{Report, "", nil, "", ""},
+		{Report, "7", nil, "", "processes=7"},
+		{Report, "", unknown, "", "no procfs"},
+		{Fail, "", nil, "", ""},
+		{Fail, "7", nil, "it is still used by processes that are not the container's: 7; end them", ""},
+		{Fail, "", unknown, "whether it still has processes of an earlier container is not known: no procfs", ""},
 	} {
 		var log bytes.Buffer
 		err := c.setting.Judge(slog.New(slog.NewTextHandler(&log, nil)), c.found, c.err)
@@ -59,5 +58,17 @@ func TestJudge(t *testing.T) {
 		if (log.Len() == 0) != (c.log == "") || !strings.Contains(log.String(), c.log) {
 			t.Errorf("%s, %v, %v: log %q, want %q", c.setting, c.found, c.err, log.String(), c.log)
 		}
+	}
+}
+
+// Processes have their names, where these can be read.
+func TestNamed(t *testing.T) {
+	root := sysroot.NewFiles(t)
+	root.File("40/comm", "python\n")
+	if got, want := Named(root.Root, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49), "python (40), 41, 42, 43, 44, 45, 46, 47 and 2 more"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := Named(root.Root); got != "" {
+		t.Errorf("no process: %q", got)
 	}
 }

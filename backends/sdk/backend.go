@@ -67,9 +67,9 @@ type Releaser interface {
 // Resetter is a backend that can recover faulted devices.
 type Resetter interface {
 	// Reset resets the devices, all those of one reset group or a single one, and returns a
-	// result for each. No container has them, but other processes may have their nodes open: with
-	// inUse: core in its manifest, Reset asks openfiles.Find (proto/openfiles), and does not reset
-	// a device that is open. The core's deadline is 2 minutes; when ctx ends, Reset must return at
+	// result for each. No container has them and, with inUse: core in the manifest, no process has
+	// their nodes open. With inUse: backend Reset asks the driver for such processes, and does not reset
+	// a device that has some. The core's deadline is 2 minutes; when ctx ends, Reset must return at
 	// once, as Prepare must.
 	Reset(ctx context.Context, devices []string) ([]*ResetResult, error)
 }

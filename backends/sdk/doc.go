@@ -7,7 +7,7 @@
 //	Configurer  has settings, or needs the host's paths
 //	Preparer    readies devices before a container starts
 //	Releaser    ends what Prepare did for a holder that is gone
-//	Resetter    can recover faulted devices; asks openfiles.Find who has them open
+//	Resetter    can recover faulted devices
 //	Sampler     has telemetry
 //
 // A call that the type does not implement returns Unimplemented.

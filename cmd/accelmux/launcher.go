@@ -42,7 +42,7 @@ After SIGTERM it starts no more programs, and ends when the agent has ended the 
 			go reaper.Run(ctx)
 			// The agent connects to the backend's socket by its group.
 			unix.Umask(0o007)
-			o.Prepare = plug.Launched(backendDir, program, reaper)
+			o.Prepare, o.Find = plug.Launched(backendDir, program, reaper), plug.FindLaunched()
 			return launcher.Serve(cmd.Context(), o)
 		},
 	}

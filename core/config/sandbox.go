@@ -100,7 +100,7 @@ func (b *Backend) Policy() sandbox.Policy {
 	return sandbox.Policy{
 		Mode: b.Sandbox.Mode, AcceptDeclared: b.Allow.Declared == AcceptDeclared,
 		User: string(b.Sandbox.User), Memory: int64(b.Sandbox.Memory), PIDs: b.Sandbox.PIDs, CPUWeight: b.Sandbox.CPUWeight,
-		Allowed: sandbox.Needs{Read: p.Read, List: p.List, Write: p.Write, Open: p.Open, Nodes: b.Allow.Devices, Interfaces: b.Allow.NetDevices, Capabilities: p.Capabilities, SystemCalls: p.SystemCalls},
+		Allowed: sandbox.Needs{Read: p.Read, List: p.List, Write: p.Write, Open: p.Open, Interfaces: b.Allow.NetDevices, Capabilities: p.Capabilities, SystemCalls: p.SystemCalls},
 	}
 }
 

@@ -285,6 +285,8 @@ type Description struct {
 	Classes []string
 	// Abilities beyond the mandatory calls.
 	Prepare, Release, Reset, Sample bool
+	// Look is when the core looks whether a process has a device open, with the applied settings.
+	Look Look
 	// AttributePriority are names of attributes and capacities, or beginnings of names and "*", the most important first.
 	AttributePriority []string
 	// Attributes are those that devices may have with the applied settings; none if the backend declares none.

@@ -17,5 +17,6 @@
 // What a backend is given are patterns, which are expanded in the launcher's container, with that container's mounts. It also
 // reports files that appear there and that only another process can open.
 //
-// A connection is one process. Messages are JSON, one a packet of a socket of type SOCK_SEQPACKET (unix(7)).
+// A connection is one process, or one search of the processes that have devices open, which the launcher's container may see
+// and the agent's may not. Messages are JSON, one a packet of a socket of type SOCK_SEQPACKET (unix(7)).
 package launcher

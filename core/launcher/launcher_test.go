@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/core/openfiles"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -73,6 +74,11 @@ func serve(t *testing.T) (socket string, end func()) {
 			}
 			cmd := &exec.Cmd{Path: os.Args[0], Args: []string{s.Program}, Env: s.Env, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
 			return &process{cmd: cmd, started: make(chan struct{})}, nil
+		}, Find: func(_ context.Context, s Search) (openfiles.Processes, error) {
+			if len(s.Devices) == 0 {
+				return nil, errors.New("no\n\x1b[31mdevices")
+			}
+			return openfiles.Processes{{PID: 7, Name: "py\n\x1b[31mthon"}}, nil
 		}})
 	}()
 	t.Cleanup(func() {
@@ -205,4 +211,20 @@ func pidOf(t *testing.T, out *bufio.Reader) (pid int) {
 		t.Fatal(err)
 	}
 	return pid
+}
+
+// Verifies a search for the processes that have devices open: what a launcher answers is printable.
+func TestFind(t *testing.T) {
+	socket, end := serve(t)
+	found, err := Find(t.Context(), socket, Search{Devices: []openfiles.Device{{Major: 1, Minor: 7}}})
+	if got := found.String(); err != nil || !strings.HasPrefix(got, "py") || !strings.HasSuffix(got, "thon (7)") || strings.ContainsAny(got, "\n\x1b") {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := Find(t.Context(), socket, Search{}); err == nil || !strings.HasSuffix(err.Error(), "devices") || strings.ContainsAny(err.Error(), "\n\x1b") {
+		t.Errorf("an error of the launcher: %v", err)
+	}
+	end()
+	if found, err := Find(t.Context(), filepath.Join(filepath.Dir(socket), "none"), Search{}); !errors.Is(err, ErrAway) {
+		t.Errorf("without a launcher: %v, %v", found, err)
+	}
 }

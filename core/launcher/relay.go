@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,9 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/openfiles"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // ErrAway is wrapped by the error of a launcher that does not answer yet.
@@ -43,7 +47,7 @@ func Relay(socket string, start Start, tell func(message json.RawMessage)) (unix
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	defer close(signals)
 	defer signal.Stop(signals)
-	if err := send(conn, start, os.Stdout, os.Stderr); err != nil {
+	if err := send(conn, request{Start: &start}, os.Stdout, os.Stderr); err != nil {
 		return 0, fmt.Errorf("send the start to the launcher at %s: %w", socket, err)
 	}
 	go func() {
@@ -69,6 +73,35 @@ func Relay(socket string, start Start, tell func(message json.RawMessage)) (unix
 		}
 		tell(a.Message)
 	}
+}
+
+// maxError bounds the error of a search, in bytes.
+const maxError = 1024
+
+// Find has the launcher at a socket search the processes that have devices open, but for those that it started itself. Names
+// are as the launcher sent them: see [openfiles.Process].
+func Find(ctx context.Context, socket string, s Search) (openfiles.Processes, error) {
+	conn, err := dial(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if err := send(conn, request{Search: &s}); err != nil {
+		return nil, fmt.Errorf("ask the launcher at %s for processes: %w", socket, err)
+	}
+	var a answer
+	unexpected, err := receive(conn, &a)
+	closeAll(unexpected)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("the launcher at %s did not answer in time: %w", socket, ctx.Err())
+	case err != nil:
+		return nil, fmt.Errorf("read the answer of the launcher at %s: %w", socket, err)
+	case a.Error != "":
+		return nil, errors.New(text.Printable(a.Error, maxError))
+	}
+	return a.Processes, nil
 }
 
 // EndLike ends this process with the wait status of another one.

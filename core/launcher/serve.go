@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/openfiles"
 )
 
 const (
-	// maxProcesses bounds the processes at a time: one that runs, its replacement, and those that still end.
+	// maxProcesses bounds the processes at a time: one that runs, its replacement, and those that still end; and the searches.
 	maxProcesses = 4
 	// startLimit is how long the first message of a connection may take.
 	startLimit = 10 * time.Second
@@ -30,7 +32,9 @@ type Options struct {
 	Socket string
 	// Prepare returns the process of a start. Its error is for the operator.
 	Prepare func(Start) (Process, error)
-	Log     *slog.Logger
+	// Find returns the processes that have devices open, but for those that it started.
+	Find func(context.Context, Search) (openfiles.Processes, error)
+	Log  *slog.Logger
 }
 
 // Process is a process that can be started once, with its process group. It is safe for concurrent use.
@@ -76,16 +80,15 @@ func Serve(ctx context.Context, o Options) error {
 		running.Go(func() {
 			defer func() { <-slots }()
 			defer func() { _ = conn.Close() }()
-			status, err := o.serve(conn)
-			ended := answer{Status: &status}
+			last, err := o.serve(ctx, conn)
 			if errors.Is(err, io.EOF) { // it was a Check
 				return
 			}
 			if err != nil {
-				o.Log.Warn("the backend was not started", "error", err)
-				ended = answer{Error: err.Error()}
+				o.Log.Warn("a request of the agent failed", "error", err)
+				last = answer{Error: err.Error()}
 			}
-			_ = send(conn, ended) // the agent may have gone
+			_ = send(conn, last) // the agent may have gone
 		})
 	}
 }
@@ -121,33 +124,39 @@ func SetMode(dir string, mode os.FileMode) error {
 	return errors.Join(file.Chmod(mode), file.Close())
 }
 
-// serve receives a start, runs the process, and returns how it ended. The error is io.EOF if nothing was sent.
-func (o *Options) serve(conn *net.UnixConn) (unix.WaitStatus, error) {
+// serve receives a request, and returns the last answer to it: for a start, when the process has ended. The error is io.EOF
+// if nothing was sent.
+func (o *Options) serve(ctx context.Context, conn *net.UnixConn) (answer, error) {
 	uid, err := peer(conn)
 	if err != nil {
-		return 0, fmt.Errorf("find the user of the connection: %w", err)
+		return answer{}, fmt.Errorf("find the user of the connection: %w", err)
 	}
 	if uid != 0 && int(uid) != os.Geteuid() {
-		return 0, fmt.Errorf("user %d is not the agent's", uid)
+		return answer{}, fmt.Errorf("user %d is not the agent's", uid)
 	}
-	var start Start
+	var r request
 	_ = conn.SetReadDeadline(time.Now().Add(startLimit))
-	files, err := receive(conn, &start)
-	if err == nil && len(files) != 2 {
-		err = errors.New("it has no files for the output")
+	files, err := receive(conn, &r)
+	if err == nil && r.Search != nil {
+		closeAll(files)
+		found, err := o.Find(ctx, *r.Search)
+		return answer{Processes: found}, err
+	}
+	if err == nil && (r.Start == nil || len(files) != 2) {
+		err = errors.New("it has no program, or no files for the output")
 	}
 	if err != nil {
 		closeAll(files)
-		return 0, fmt.Errorf("receive what to start: %w", err)
+		return answer{}, fmt.Errorf("receive what to start: %w", err)
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	process, err := o.Prepare(start)
+	process, err := o.Prepare(*r.Start)
 	if err != nil {
 		closeAll(files)
-		return 0, err
+		return answer{}, err
 	}
 	go obey(conn, process)
-	return process.Run(files[0], files[1], func(message any) {
+	status, err := process.Run(files[0], files[1], func(message any) {
 		text, err := json.Marshal(message)
 		if err == nil {
 			err = send(conn, answer{Message: text})
@@ -156,6 +165,7 @@ func (o *Options) serve(conn *net.UnixConn) (unix.WaitStatus, error) {
 			process.Signal(unix.SIGKILL)
 		}
 	})
+	return answer{Status: &status}, err
 }
 
 // obey passes signals of the agent on until the connection ends, then kills the process.

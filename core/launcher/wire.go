@@ -9,7 +9,21 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/openfiles"
 )
+
+// request is the first message of a connection. It has one of both.
+type request struct {
+	Start  *Start  `json:"start,omitempty"`
+	Search *Search `json:"search,omitempty"`
+}
+
+// Search asks which processes have devices open; see package openfiles.
+type Search struct {
+	Procfs  string             `json:"procfs"`
+	Devices []openfiles.Device `json:"devices"`
+}
 
 // Start asks for a process.
 type Start struct {
@@ -28,11 +42,12 @@ type signalMessage struct {
 
 // answer is a message from a launcher: first one of the sandbox, with its report, when the program runs; perhaps more of the
 // sandbox, as of files that appeared in the launcher's container; then the wait status. An error comes alone: the program
-// does not run.
+// does not run. For a search it is the processes, or an error.
 type answer struct {
-	Message json.RawMessage  `json:"message,omitempty"`
-	Status  *unix.WaitStatus `json:"status,omitempty"`
-	Error   string           `json:"error,omitempty"`
+	Processes openfiles.Processes `json:"processes,omitempty"`
+	Message   json.RawMessage     `json:"message,omitempty"`
+	Status    *unix.WaitStatus    `json:"status,omitempty"`
+	Error     string              `json:"error,omitempty"`
 }
 
 const (

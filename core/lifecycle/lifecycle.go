@@ -22,6 +22,7 @@ import (
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/openfiles"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/wake"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -30,6 +31,8 @@ import (
 // Backends calls the hooks of the running backends; [supervisor.Supervisor] implements it.
 // ended is called once, when the backend no longer works on the devices.
 type Backends interface {
+	// Users returns the processes that have one of the nodes open, but for the backend's own.
+	Users(ctx context.Context, backend string, nodes []inventory.DeviceNode) (openfiles.Processes, error)
 	Prepare(ctx context.Context, backend string, r *backendv1.PrepareRequest, limit time.Duration, ended func()) (*backendv1.PrepareResponse, error)
 	Release(ctx context.Context, backend string, r *backendv1.ReleaseRequest, ended func()) (*backendv1.ReleaseResponse, error)
 	Reset(ctx context.Context, backend string, ids []string, ended func()) (*backendv1.ResetResponse, error)

@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/openfiles"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -101,8 +102,17 @@ type backend struct {
 	// resets are the devices of each Reset; recovers is its result for all of them.
 	resets   [][]string
 	recovers atomic.Bool
+	// searched are the nodes of each search for processes, users and usersErr its result.
+	searched [][]inventory.DeviceNode
+	users    openfiles.Processes
+	usersErr error
 	// unreleased: Release fails.
 	unreleased atomic.Bool
+}
+
+func (b *backend) Users(_ context.Context, _ string, nodes []inventory.DeviceNode) (openfiles.Processes, error) {
+	b.searched = append(b.searched, nodes)
+	return b.users, b.usersErr
 }
 
 func (b *backend) Prepare(_ context.Context, _ string, _ *backendv1.PrepareRequest, _ time.Duration, ended func()) (*backendv1.PrepareResponse, error) {

@@ -91,6 +91,10 @@ func (l *Lifecycle) callPrepare(ctx context.Context, backend string, r *backendv
 	if err != nil {
 		return nil, err
 	}
+	if err := l.leftovers(ctx, backend, r); err != nil {
+		end()
+		return nil, err
+	}
 	return l.opts.Backends.Prepare(ctx, backend, r, limit, end)
 }
 

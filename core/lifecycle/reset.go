@@ -124,7 +124,12 @@ func (r *resets) start(ctx context.Context, v *round.Round, group resetGroup, me
 	r.running[group.backend]++
 	l.opts.Changed()
 	l.calls.Go(func() {
-		err := r.reset(ctx, group.backend, members, end)
+		err := l.unused(ctx, v, group.backend, reached)
+		if err != nil {
+			end()
+		} else {
+			err = r.reset(ctx, group.backend, members, end)
+		}
 		l.opts.Reset(group.backend, err)
 		r.finish(group, members, err)
 		l.opts.Changed()

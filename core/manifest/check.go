@@ -74,19 +74,12 @@ func (c *checker) manifest(m *Manifest, doc *document) {
 	if len(doc.Protocols) == 0 {
 		c.fail("protocols", "must list the versions of the contract, such as [1]")
 	}
-	if doc.InUse == "" {
-		c.fail("inUse", "is required: whom the program asks before a reset whether a process has the device open: core (the agent), backend (the driver), or none (without nodes and reset)")
-	} else {
-		c.oneOf("inUse", doc.InUse, string(InUseCore), string(InUseBackend), string(InUseNone))
-	}
-	if m.InUse == InUseNone && m.Description.Reset {
-		c.fail("inUse", "none is for backends without nodes and without reset, which is in abilities")
-	}
 	if m.Description.SettingsSchema != "" {
 		if err := json.Unmarshal([]byte(m.Description.SettingsSchema), &m.schema); err != nil {
 			c.fail("settings", "the schema is not JSON: %s", text.Printable(err.Error(), 256))
 		}
 	}
+	c.inUse(m)
 	c.parameters(m)
 	c.attributes(m)
 	c.hardware(doc)
@@ -132,6 +125,40 @@ func (c *checker) description(m *Manifest, doc *document) {
 		c.oneOf(fmt.Sprintf("abilities[%d]", i), name, slices.Sorted(maps.Keys(abilities))...)
 		if has := abilities[name]; has != nil {
 			*has = true
+		}
+	}
+}
+
+// inUse checks who looks whether a process has a device open, and when.
+func (c *checker) inUse(m *Manifest) {
+	d := &m.Description
+	if m.InUse == "" {
+		c.fail("inUse", "is required: who looks before a reset whether a process has the device open: core (the agent), backend (the program asks the driver), or none (without nodes and reset)")
+	} else {
+		c.oneOf("inUse", string(m.InUse), string(InUseCore), string(InUseBackend), string(InUseNone))
+	}
+	if m.InUse == InUseNone && d.Reset {
+		c.fail("inUse", "none is for backends without nodes and without reset, which is in abilities")
+	}
+	for _, l := range []struct {
+		name, ability string
+		when          When
+		has           bool
+	}{{"reset", "reset", m.look.Reset, d.Reset}, {"report", "prepare", m.look.Report, d.Prepare}, {"fail", "prepare", m.look.Fail, d.Prepare}} {
+		at := "look." + l.name
+		if _, is := c.positions[at]; !is {
+			continue
+		}
+		c.when(m, at, l.when)
+		switch {
+		case len(l.when) == 0:
+			c.fail(at, "must have a condition; leave it out, and the agent does not look")
+		case m.InUse == InUseNone:
+			c.fail(at, "has the agent look for processes that have a node open, and with inUse: none there are no nodes")
+		case l.name == "reset" && m.InUse == InUseCore:
+			c.fail(at, "is only for inUse: backend: with inUse: core the agent looks before each reset")
+		case !l.has:
+			c.fail(at, "has the agent look before the program's %s, which is not among the abilities", l.ability)
 		}
 	}
 }

@@ -204,7 +204,7 @@ func (m *Manifest) Rights(settings json.RawMessage) (Rights, error) {
 		Ungiven: r.ungiven,
 		Process: sandbox.Needs{
 			List: r.sorted(listed), Read: r.sorted(readable), Write: r.sorted(written), Open: r.sorted(opened),
-			Capabilities: r.sorted(words), SystemCalls: r.sorted(calls), Nodes: r.sorted(nodes), Interfaces: r.sorted(interfaces),
+			Capabilities: r.sorted(words), SystemCalls: r.sorted(calls), Interfaces: r.sorted(interfaces),
 		},
 		Containers: inventory.EditScope{
 			Devices: r.sorted(nodes), Mounts: r.sorted(mounted), ReadOnlyMounts: r.sorted(mountedReadOnly),
@@ -244,6 +244,22 @@ func (m *Manifest) Attributes(settings json.RawMessage) []inventory.Declaration 
 		}
 	}
 	return all
+}
+
+// Look returns when the core looks whether a process has a device open, with merged settings.
+func (m *Manifest) Look(settings json.RawMessage) inventory.Look {
+	look := inventory.Look{Reset: m.InUse == InUseCore}
+	value, err := m.filled(settings)
+	if err != nil {
+		return look // Rights reports it
+	}
+	for _, l := range []struct {
+		when When
+		at   *bool
+	}{{m.look.Reset, &look.Reset}, {m.look.Report, &look.Report}, {m.look.Fail, &look.Fail}} {
+		*l.at = *l.at || len(l.when) > 0 && holds(value, l.when)
+	}
+	return look
 }
 
 // resolver collects the entries of lists.

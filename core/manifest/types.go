@@ -36,6 +36,7 @@ type Manifest struct {
 	Sum string
 
 	attributes []Attribute
+	look       Look
 	schema     any // of the settings, as encoding/json has it; nil if there is none
 }
 
@@ -55,21 +56,28 @@ type document struct {
 	Attributes  []Attribute      `yaml:"attributes"`
 	Hardware    []Hardware       `yaml:"hardware"`
 	InUse       string           `yaml:"inUse"`
+	Look        Look             `yaml:"look"`
 	PausedWhile []Pause          `yaml:"pausedWhile"`
 	Process     []ProcessGroup   `yaml:"process"`
 	Containers  []ContainerGroup `yaml:"containers"`
 }
 
-// InUse is whom the program asks, before it resets a device, whether a process has it open: the core, or the driver of the
-// backend's devices.
+// InUse is who looks, before a device is reset, whether a process has it open.
 type InUse string
 
-// Whom it asks. None has no nodes and no Reset.
+// Who looks: the core, or the program, whose driver knows. None is for backends without nodes and without Reset.
 const (
 	InUseCore    InUse = "core"
 	InUseBackend InUse = "backend"
 	InUseNone    InUse = "none"
 )
+
+// Look has the conditions under which the core looks in addition; see [inventory.Look].
+type Look struct {
+	Reset  When `yaml:"reset"`
+	Report When `yaml:"report"`
+	Fail   When `yaml:"fail"`
+}
 
 // Hardware are PCI functions that a backend serves. Vendor and Device have 4 hexadecimal digits, Class 2, 4 or 6.
 type Hardware struct {

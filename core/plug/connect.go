@@ -67,7 +67,7 @@ func (r *Room) Start(ctx context.Context, s Start) (*Process, error) {
 	if err := r.awaitLauncher(ctx, s.Program); err != nil {
 		return nil, err
 	}
-	p := &Process{room: r, program: s.Program, log: s.Log, frames: newFrames(), client: make(chan struct{}), results: make(chan dispensed, 1)}
+	p := &Process{room: r, name: s.Name, program: s.Program, log: s.Log, frames: newFrames(), client: make(chan struct{}), results: make(chan dispensed, 1)}
 	started := make(chan *process, 1)
 	config, err := p.clientConfig(s, started)
 	if err != nil {
@@ -92,6 +92,9 @@ func (r *Room) Start(ctx context.Context, s Start) (*Process, error) {
 			return nil, fmt.Errorf("prepare the start: %w", d.err)
 		}
 	}
+	r.mu.Lock()
+	r.processes[p] = true
+	r.mu.Unlock()
 	return p, nil
 }
 

@@ -27,6 +27,7 @@ type Process struct {
 	Protocol int
 
 	room    *Room
+	name    string // the backend's
 	program *Program
 	log     *slog.Logger
 	run     *process
@@ -184,6 +185,9 @@ func (p *Process) End() bool {
 
 // Remove removes the directory of the socket and the cgroup of a process that has ended.
 func (p *Process) Remove() {
+	p.room.mu.Lock()
+	delete(p.room.processes, p)
+	p.room.mu.Unlock()
 	if err := p.room.remove(p.run.dir, p.run.cgroup); err != nil {
 		p.log.Warn("cannot remove the socket directory or the cgroup", "error", err)
 	}

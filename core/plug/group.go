@@ -102,11 +102,10 @@ func (g *group) run(begun func(sandbox.Report, error)) {
 		err = StartError(g.name, err)
 	}
 	begun(report, err)
-	answering, end := context.WithCancel(context.Background())
+	watching, end := context.WithCancel(context.Background())
 	defer end()
-	go g.start.Answer(answering, pid)
 	if err == nil {
-		go g.start.Watch(answering, g.tell)
+		go g.start.Watch(watching, g.tell)
 	}
 	awaitExit(pid)
 	// While the leader is a zombie, its ID cannot be reused, so this signal reaches only the

@@ -15,6 +15,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/launcher"
+	"github.com/accelmux/accelmux/core/openfiles"
 	"github.com/accelmux/accelmux/core/sandbox"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -85,6 +86,7 @@ type Room struct {
 	hidden    []string
 	reaper    *Reaper
 	timing    Timing
+	finder    *openfiles.Finder
 	// cgroups is nil if the agent cannot make any. noCgroups is the reason, or else what the cgroups lack.
 	cgroups   *sandbox.Cgroups
 	noCgroups string
@@ -92,6 +94,8 @@ type Room struct {
 	mu sync.Mutex
 	// users are the user IDs, by the backends' names.
 	users map[string]int
+	// processes are those that were started and not removed.
+	processes map[*Process]bool
 }
 
 // Open removes what an earlier run left in the run directory. It starts nothing.
@@ -109,7 +113,7 @@ func Open(o Options) (*Room, error) {
 	}
 	r := &Room{
 		socketDir: socketDir, paths: o.Paths, launchers: o.Launchers, ownDir: o.OwnDir, hidden: append([]string{runDir}, o.Hidden...),
-		reaper: o.Reaper, timing: o.Timing.WithDefaults(), users: map[string]int{}, noCgroups: "the agent makes no cgroups",
+		reaper: o.Reaper, timing: o.Timing.WithDefaults(), users: map[string]int{}, processes: map[*Process]bool{}, finder: openfiles.New(), noCgroups: "the agent makes no cgroups",
 	}
 	if o.Cgroups {
 		if r.cgroups, err = sandbox.OpenCgroups("/proc"); err != nil {

@@ -12,10 +12,7 @@
 // measure that is not in force is reported with the reason; in the mode Required it refuses the start. User
 // and Mounts need capabilities of this process, and Cgroup a delegated cgroup.
 //
-// While the program runs, Answer answers which processes have its device nodes open: it may inspect none
-// itself.
-//
-// Watch waits for files that appear, and that the program was given but only another process of it can open: Landlock's
+// While the program runs, Watch waits for files that appear, and that the program was given but only another process of it can open: Landlock's
 // rules are for files that exist when they are made. Patterns are expanded here and nowhere else, by the shim and by Watch;
 // for a program in another container, in that container.
 //

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"os"
 	"path"
 	"path/filepath"
@@ -23,9 +22,6 @@ type Needs struct {
 	Open  []string `json:"open,omitempty"`
 	// Blocks are the exact paths of block devices among Open: no other entry gives one.
 	Blocks []string `json:"blocks,omitempty"`
-	// Nodes are device nodes that it does not open itself, but gives to containers; one without wildcards may be
-	// a directory's, for all nodes below it. It may ask which processes have them open.
-	Nodes []string `json:"nodes,omitempty"`
 	// Capabilities are names as in capabilities(7).
 	Capabilities []string `json:"capabilities,omitempty"`
 	// SystemCalls are groups as in systemd.exec(5).
@@ -38,7 +34,7 @@ type Needs struct {
 // Join returns the needs of both.
 func (n Needs) Join(o Needs) Needs {
 	return Needs{
-		Read: union(n.Read, o.Read), List: union(n.List, o.List), Write: union(n.Write, o.Write), Open: union(n.Open, o.Open), Blocks: union(n.Blocks, o.Blocks), Nodes: union(n.Nodes, o.Nodes),
+		Read: union(n.Read, o.Read), List: union(n.List, o.List), Write: union(n.Write, o.Write), Open: union(n.Open, o.Open), Blocks: union(n.Blocks, o.Blocks),
 		Capabilities: union(n.Capabilities, o.Capabilities), SystemCalls: union(n.SystemCalls, o.SystemCalls),
 		Interfaces: union(n.Interfaces, o.Interfaces),
 	}
@@ -51,7 +47,6 @@ func (n Needs) Without(o Needs) Needs {
 		List:         uncovered(n.List, slices.Concat(o.List, o.Read, o.Write, o.Open)),
 		Write:        uncovered(n.Write, o.Write),
 		Open:         uncovered(n.Open, o.Open),
-		Nodes:        uncovered(n.Nodes, slices.Concat(o.Nodes, o.Open, o.Read, o.Write)),
 		Capabilities: uncovered(n.Capabilities, o.Capabilities), SystemCalls: uncovered(n.SystemCalls, o.SystemCalls),
 		Interfaces: uncovered(n.Interfaces, o.Interfaces),
 	}
@@ -59,13 +54,13 @@ func (n Needs) Without(o Needs) Needs {
 
 // Equal reports whether both have the same entries, which are sorted.
 func (n Needs) Equal(o Needs) bool {
-	return slices.Equal(n.Read, o.Read) && slices.Equal(n.List, o.List) && slices.Equal(n.Write, o.Write) && slices.Equal(n.Open, o.Open) && slices.Equal(n.Blocks, o.Blocks) && slices.Equal(n.Nodes, o.Nodes) &&
+	return slices.Equal(n.Read, o.Read) && slices.Equal(n.List, o.List) && slices.Equal(n.Write, o.Write) && slices.Equal(n.Open, o.Open) && slices.Equal(n.Blocks, o.Blocks) &&
 		slices.Equal(n.Capabilities, o.Capabilities) && slices.Equal(n.SystemCalls, o.SystemCalls) && slices.Equal(n.Interfaces, o.Interfaces)
 }
 
 // Empty reports whether there are none.
 func (n Needs) Empty() bool {
-	return len(n.Read)+len(n.List)+len(n.Write)+len(n.Open)+len(n.Nodes)+len(n.Capabilities)+len(n.SystemCalls)+len(n.Interfaces) == 0
+	return len(n.Read)+len(n.List)+len(n.Write)+len(n.Open)+len(n.Capabilities)+len(n.SystemCalls)+len(n.Interfaces) == 0
 }
 
 // maxYAML bounds the text of YAML, in bytes.
@@ -106,9 +101,6 @@ func covers(pattern, entry string) bool {
 // Paths are the places of the host's trees, as the process sees them: absolute, "/sys", "/dev" and
 // "/proc" unless a container or a test has them elsewhere.
 type Paths struct{ Sysfs, Devfs, Procfs string }
-
-// procfs returns the place of the host's /proc.
-func (p Paths) procfs() string { return cmp.Or(p.Procfs, "/proc") }
 
 // at returns the needs with the paths that they have in this process.
 func (p Paths) at(n Needs) Needs {

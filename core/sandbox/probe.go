@@ -11,7 +11,7 @@ import (
 
 // The measures.
 const (
-	// Descriptors: it inherits only its standard ones, the socket for its questions, and the file of a pinned
+	// Descriptors: it inherits only its standard ones, and the file of a pinned
 	// program.
 	Descriptors = "descriptors"
 	// Files: it opens only its own files and those that it declares.

@@ -143,8 +143,8 @@ func (s *shim) relay() error {
 	return nil
 }
 
-// descriptors has all descriptors closed when the program starts, except the standard ones and the socket for
-// questions. The file of a pinned program becomes descriptor 3, and stays open.
+// descriptors has all descriptors closed when the program starts, except the standard ones. The file of a pinned program
+// becomes descriptor 3, and stays open.
 func (s *shim) descriptors() error {
 	if s.Pinned {
 		if err := unix.Dup3(programFD, planFD, unix.O_CLOEXEC); err != nil {
@@ -156,7 +156,7 @@ func (s *shim) descriptors() error {
 		return fmt.Errorf("list the open descriptors: %w", err)
 	}
 	for _, entry := range open {
-		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 && fd != questionsFD && (fd != planFD || !s.Pinned) {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 && (fd != planFD || !s.Pinned) {
 			unix.CloseOnExec(fd)
 		}
 	}

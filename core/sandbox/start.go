@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/launcher"
-	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Sandbox describes how a program is started.
@@ -58,15 +56,12 @@ type Start struct {
 	messages *json.Decoder
 	had      existing
 	child    []*os.File // the files that the shim inherits, until Wait
-	// questions is this end of the socket for questions; nil if the program has none.
-	questions net.Conn
-	box       Sandbox
+	box      Sandbox
 }
 
 // The descriptors that the shim inherits.
 const (
-	planFD      = 3 + iota
-	questionsFD // the program has it, too
+	planFD = 3 + iota
 	reportFD
 	programFD
 )
@@ -113,7 +108,7 @@ func (s Sandbox) Prepare(cmd *exec.Cmd) (_ *Start, err error) {
 		}
 		p = plan{Launcher: s.Launcher, Start: &launcher.Start{Program: filepath.Base(cmd.Args[0]), Sandbox: box}}
 	case s.Policy.Mode == Off:
-		return &Start{}, nil // without restrictions it needs no answers
+		return &Start{}, nil
 	default:
 		p = plan{
 			Program: cmd.Path, Args: cmd.Args, Pinned: len(cmd.ExtraFiles) > 0, Parent: os.Getpid(), Required: s.Policy.Mode == Required,
@@ -137,16 +132,8 @@ func (s Sandbox) Prepare(cmd *exec.Cmd) (_ *Start, err error) {
 		return nil, errors.Join(fmt.Errorf("the sandbox: make a pipe: %w", err), in.Close())
 	}
 	started := &Start{report: out, child: []*os.File{in, outChild}, box: s}
-	var ask *os.File
-	if s.Launcher == "" {
-		if ask, err = started.openQuestions(); err != nil {
-			started.Close()
-			return nil, fmt.Errorf("the sandbox: %w", err)
-		}
-		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", openfiles.FDKey, questionsFD))
-	}
 	cmd.Path, cmd.Args = "/proc/self/exe", []string{shimName}
-	cmd.ExtraFiles = append([]*os.File{in, ask, outChild}, cmd.ExtraFiles...)
+	cmd.ExtraFiles = append([]*os.File{in, outChild}, cmd.ExtraFiles...)
 	return started, nil
 }
 
@@ -225,7 +212,4 @@ func (s *Start) Close() {
 		}
 	}
 	s.child = nil
-	if s.questions != nil {
-		_ = s.questions.Close()
-	}
 }

@@ -123,6 +123,22 @@ func playLauncher() {
 	syscall.Exit(1)
 }
 
+// startLauncher starts a launcher in a process and a mount namespace of its own.
+func (r *rig) startLauncher(socket, backendDir, dev string) *exec.Cmd {
+	r.t.Helper()
+	self, err := os.Executable()
+	must(r.t, err)
+	cmd := exec.Command(self, socket, backendDir, dev)
+	cmd.Env, cmd.Stderr = append(os.Environ(), roleEnv+"=launcher"), r.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	must(r.t, cmd.Start())
+	r.t.Cleanup(func() { // after r.Close, with the directory's removal
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
 // Verifies that a node that appears only in the launcher's container replaces the process there, and that one that appears
 // only in the agent's does not.
 func TestFilesAppearAtLauncher(t *testing.T) {
@@ -137,16 +153,7 @@ func TestFilesAppearAtLauncher(t *testing.T) {
 		r.describeIn(backends, opener(dir))
 	}
 	must(t, os.MkdirAll(dir+"/dev", 0o755))
-	self, err := os.Executable()
-	must(t, err)
-	cmd := exec.Command(self, socket, programs, dir+"/dev")
-	cmd.Env, cmd.Stderr = append(os.Environ(), roleEnv+"=launcher"), r.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	must(t, cmd.Start())
-	t.Cleanup(func() { // after r.Close, with the directory's removal
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	cmd := r.startLauncher(socket, programs, dir+"/dev")
 	s := spec("reader")
 	s.Sandbox.AcceptDeclared = true
 	r.run(s)

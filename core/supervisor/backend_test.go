@@ -25,7 +25,6 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 	"github.com/accelmux/accelmux/proto/goplugin"
-	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // The test binary runs itself as a backend if roleEnv is set, which selects the backend's
@@ -150,6 +149,7 @@ type backend struct {
 
 	litters atomic.Bool
 
+	held     *os.File // by "hold"
 	mu       sync.Mutex
 	settings string
 	revision uint64
@@ -266,9 +266,6 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 		syscall.Exit(5)
 	case "stop":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	case "ask":
-		_, err := openfiles.Find(ctx, "/proc", "/dev/acme0")
-		return nil, err
 	case "flood":
 		for range 20000 {
 			_, _ = io.WriteString(rawStderr, "the same line again and again\n")
@@ -279,6 +276,15 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 		startSleepers(10000)
 	case "sleepers":
 		startSleepers(600)
+	case "hold": // and a child, too
+		file, err := os.Open("/dev/full")
+		if err == nil {
+			child := exec.Command("/bin/sleep", "600")
+			child.ExtraFiles = []*os.File{file}
+			err = child.Start()
+		}
+		b.held = file
+		return &backendv1.PrepareResponse{}, err
 	case "litter":
 		b.litters.Store(true)
 	case "fail":

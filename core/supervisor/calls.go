@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/openfiles"
 	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -83,6 +84,21 @@ func (s *Supervisor) Reset(ctx context.Context, backend string, ids []string, en
 			return service.Reset(ctx, &backendv1.ResetRequest{DeviceIds: ids})
 		},
 	})
+}
+
+// Users returns the processes that have one of the nodes open, but for the backend's own, which it does not ask. Errors are
+// ErrUnknownBackend, ErrNotRunning, or for the operator: it is not known.
+func (s *Supervisor) Users(ctx context.Context, backend string, nodes []inventory.DeviceNode) (openfiles.Processes, error) {
+	b, err := s.backend(backend)
+	if err != nil {
+		return nil, err
+	}
+	i, err := b.enter(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer i.finish()
+	return i.process.Users(ctx, nodes)
 }
 
 // deviceCall is one call for some devices.

@@ -181,6 +181,7 @@ type rig struct {
 	backendDir string
 	runDir     string
 	launchers  map[string]string
+	paths      *backendv1.HostPaths
 	log        *buffer
 }
 
@@ -250,7 +251,7 @@ func fast() supervisor.Timing {
 func (r *rig) open(timing supervisor.Timing) {
 	r.t.Helper()
 	s, err := supervisor.New(supervisor.Options{
-		BackendDir: r.backendDir, Plug: plug.Options{RunDir: r.runDir, Launchers: r.launchers}, Sink: r.recorder, Timing: timing,
+		BackendDir: r.backendDir, Plug: plug.Options{RunDir: r.runDir, Launchers: r.launchers, Paths: r.paths}, Sink: r.recorder, Timing: timing,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {

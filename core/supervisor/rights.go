@@ -48,9 +48,10 @@ func (i *instance) resolve(settings json.RawMessage) (r rights, _ error) {
 	}
 	r.merged = resolved.Settings
 	r.given, r.missing = i.spec.Sandbox.Give(resolved.Rights.Process)
-	r.missing.Nodes, r.missing.Interfaces = nil, nil // reported with the devices whose edits have them
+	r.missing.Interfaces = nil // reported with the devices whose edits have them
 	r.desc = m.Description
 	r.desc.Attributes, r.desc.Edits, r.desc.Writes = m.Attributes(r.merged), resolved.Rights.Containers, r.given.Write
+	r.desc.Look = m.Look(r.merged)
 	return r, nil
 }
 

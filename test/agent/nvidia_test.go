@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -83,6 +86,18 @@ func TestNVIDIAGPUs(t *testing.T) {
 // startNVIDIA starts a node with GPUs of the double.
 func startNVIDIA(t *testing.T, gpus int, edit ...func(*agent.Options)) *node {
 	t.Helper()
+	n, _, options := newNVIDIA(t, gpus)
+	for _, e := range edit {
+		e(&options)
+	}
+	n.startAgentWith(options)
+	n.wantCounts(nvidiaGPU, gpus, gpus)
+	return n
+}
+
+// newNVIDIA makes a node with GPUs of the double, and the options of its agent.
+func newNVIDIA(t *testing.T, gpus int) (*node, *nvml.Double, agent.Options) {
+	t.Helper()
 	n := newNode(t)
 	library, err := nvml.Build(t.Context(), n.dir)
 	if err != nil {
@@ -106,10 +121,59 @@ func startNVIDIA(t *testing.T, gpus int, edit ...func(*agent.Options)) *node {
 	n.configure(strings.ReplaceAll(nvidiaConfig, "LIBRARY", driver.Library()))
 	options := n.options()
 	options.HostPaths = agent.HostPaths{Procfs: n.path("proc"), Devfs: n.path("dev"), Sysfs: n.path("sys")}
-	for _, e := range edit {
-		e(&options)
+	return n, driver, options
+}
+
+// Verifies that the agent looks before a reset of NVIDIA's by the kernel, which does not look: no GPU is reset while a process that
+// NVML does not list has its node open, and it is when that has ended.
+func TestNVIDIAResetByPCI(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		host.Lacks(t, "only root can make device nodes")
 	}
+	n, driver, options := newNVIDIA(t, 2)
+	const function = "0000:10:00.0"
+	device := n.path("dev", "nvidia0")
+	at := n.path("sys/devices/pci0000:00", function)
+	proc := n.path("proc")
+	if err := errors.Join(
+		os.Remove(device), unix.Mknod(device, unix.S_IFCHR|0o600, int(unix.Mkdev(195, 0))), // as NVIDIA's driver has it
+		os.MkdirAll(at, 0o755), os.MkdirAll(n.path("sys/bus/pci/devices"), 0o755), os.MkdirAll(n.path("sys/bus/pci/drivers/nvidia"), 0o755),
+		os.WriteFile(filepath.Join(at, "vendor"), []byte("0x10de\n"), 0o644), os.WriteFile(filepath.Join(at, "device"), []byte("0x2330\n"), 0o644),
+		os.WriteFile(filepath.Join(at, "class"), []byte("0x030200\n"), 0o644), os.WriteFile(filepath.Join(at, "reset"), nil, 0o600),
+		os.Symlink(at, n.path("sys/bus/pci/devices", function)), os.Symlink(at, n.path("sys/bus/pci/drivers/nvidia", function)),
+		os.MkdirAll(filepath.Join(proc, "self/ns"), 0o755), os.Symlink("pid:[4026531836]", filepath.Join(proc, "self/ns/pid")), os.MkdirAll(filepath.Join(proc, "1"), 0o755),
+	); err != nil {
+		t.Fatal(err)
+	}
+	monitor := keepOpen(t, device)
+	if err := os.Symlink("/proc/"+monitor, filepath.Join(proc, monitor)); err != nil {
+		t.Fatal(err)
+	}
+	n.configure(strings.NewReplacer("LIBRARY", driver.Library(), "rescan: 1s", "rescan: 1s, reset: {method: pci}").Replace(nvidiaConfig))
+	options.Timing.ResetBackoff = 100 * time.Millisecond
 	n.startAgentWith(options)
-	n.wantCounts(nvidiaGPU, gpus, gpus)
-	return n
+	n.wantCounts(nvidiaGPU, 2, 2)
+	if err := driver.Update(func(s nvml.State) { s.GPU(0).Set("recovery-action", 1) }); err != nil {
+		t.Fatal(err)
+	}
+	written := func() string {
+		text, err := os.ReadFile(filepath.Join(at, "reset"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	n.wantProblem(nvml.UUID(0), "no reset while processes have /dev/nvidia0 open: python3 ("+monitor+")")
+	if got := written(); got != "" {
+		t.Errorf("the GPU was reset: %q", got)
+	}
+	if err := os.Remove(filepath.Join(proc, monitor)); err != nil { // it has ended
+		t.Fatal(err)
+	}
+	n.eventually("the GPU is reset", func() bool { return written() == "1" })
+	if err := driver.Update(func(s nvml.State) { s.GPU(0).Set("recovery-action", 0) }); err != nil {
+		t.Fatal(err)
+	}
+	n.wantCounts(nvidiaGPU, 2, 2)
 }

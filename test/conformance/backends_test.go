@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,6 +35,19 @@ func TestMock(t *testing.T) {
 	}, "heartbeats-from-loop")
 }
 
+// noProcesses makes a procfs without other processes, so that devices are reset whatever runs on this machine.
+func noProcesses(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := errors.Join(
+		os.MkdirAll(filepath.Join(dir, "self/ns"), 0o755), os.Mkdir(filepath.Join(dir, "1"), 0o755),
+		os.Symlink("pid:[4026531836]", filepath.Join(dir, "self/ns/pid")), // the initial namespace (PROC_PID_INIT_INO)
+	); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // Verifies that the AMD backend keeps the contract on a tree of sysfs, with partitions that are made for claims.
 func TestAMD(t *testing.T) {
 	t.Parallel()
@@ -54,7 +68,7 @@ func TestAMD(t *testing.T) {
 			"partitions": map[string]any{"strategy": "dynamic", "stateFile": filepath.Join(t.TempDir(), "made")},
 			"poll":       "100ms", "rescan": "1s", "health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"check": true},
 		}),
-		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
+		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: noProcesses(t)},
 	}, "change-reported")
 }
 
@@ -68,7 +82,7 @@ func TestFPGA(t *testing.T) {
 	run(t, conformance.Options{
 		Program: "accelmux-backend-fpga", Exercise: true,
 		Settings:  settings(t, map[string]any{"health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"leftovers": "report"}}),
-		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
+		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: noProcesses(t)},
 	}, "change-reported", "release-results")
 }
 

@@ -23,7 +23,7 @@ func cameras(t *testing.T, program string) conformance.Options {
 	programs.Script(t, "../../backends/examples/tree.sh", dir)
 	return conformance.Options{
 		Program: program, Exercise: true, HardwareChange: "rm " + filepath.Join(dir, "sys/bus/usb/devices/1-3"),
-		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: t.TempDir()},
+		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: noProcesses(t)},
 	}
 }
 

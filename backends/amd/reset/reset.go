@@ -8,9 +8,9 @@ import (
 	"os"
 	"strings"
 
+	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
-	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // Method is how GPUs are reset.
@@ -45,16 +45,13 @@ type GPU struct {
 	PCIBusID string
 	// Card is N of /dev/dri/cardN; -1 if there is none.
 	Card int
-	// Nodes are the nodes of the GPU and its partitions, without /dev/kfd, which all
-	// GPUs share: a process that computes has a render node open, too.
-	Nodes []string
 	// KFDIDs are the numbers that KFD has for the GPU and its partitions.
 	KFDIDs []uint32
 }
 
 // Reset resets GPUs, all those of one hive or a single one, and returns what was done. It
-// refuses if a process uses one of them, as far as can be seen: KFD lists those that compute,
-// procfs in the host's PID namespace all. It may hang in the kernel although ctx has ended, and
+// refuses if a process computes on one of them by KFD's list; the core has looked for all others that have them
+// open (inUse: core of the manifest). It may hang in the kernel although ctx has ended, and
 // must not be called for the same GPUs before it has returned. Errors are shown to operators as
 // they are.
 func (s Settings) Reset(ctx context.Context, host sdk.HostPaths, gpus []GPU) (done string, err error) {
@@ -65,7 +62,7 @@ func (s Settings) Reset(ctx context.Context, host sdk.HostPaths, gpus []GPU) (do
 	if len(gpus) == 0 {
 		return "", errors.New("there is no GPU to reset")
 	}
-	if err := free(ctx, host, gpus); err != nil {
+	if err := free(host, gpus); err != nil {
 		return "", err
 	}
 	recovery, err := recoveryFile(host.Sysfs, gpus)
@@ -78,26 +75,18 @@ func (s Settings) Reset(ctx context.Context, host sdk.HostPaths, gpus []GPU) (do
 	return recoverGPUs(recovery, names(gpus))
 }
 
-// free returns an error if a process uses one of the GPUs, as far as can be seen.
-func free(ctx context.Context, host sdk.HostPaths, gpus []GPU) error {
-	var nodes []string
+// free returns an error if a process computes on one of the GPUs.
+func free(host sdk.HostPaths, gpus []GPU) error {
 	var ids []uint32
 	for _, g := range gpus {
-		nodes = append(nodes, g.Nodes...)
 		ids = append(ids, g.KFDIDs...)
 	}
 	pids, err := Computing(host.Sysfs, ids)
 	if err != nil {
 		return fmt.Errorf("no reset of %s: which processes compute on it is not known: %w", names(gpus), err)
 	}
-	found := openfiles.Named(host.Procfs, pids...)
-	if len(found) == 0 && openfiles.SeesAll(host.Procfs) {
-		if found, err = openfiles.Find(ctx, host.Procfs, nodes...); err != nil {
-			return fmt.Errorf("no reset of %s: which processes use it is not known: %w", names(gpus), err)
-		}
-	}
-	if len(found) > 0 {
-		return fmt.Errorf("%s is in use by %s: end them, and the reset is tried again", names(gpus), found)
+	if len(pids) > 0 {
+		return fmt.Errorf("%s is in use by %s: end them, and the reset is tried again", names(gpus), process.Named(host.Procfs, pids...))
 	}
 	return nil
 }
@@ -105,7 +94,7 @@ func free(ctx context.Context, host sdk.HostPaths, gpus []GPU) error {
 func functions(gpus []GPU) []reset.Function {
 	all := make([]reset.Function, len(gpus))
 	for i, g := range gpus {
-		all[i] = reset.Function{Name: "GPU " + g.ID, PCIBusID: g.PCIBusID, Nodes: g.Nodes}
+		all[i] = reset.Function{Name: "GPU " + g.ID, PCIBusID: g.PCIBusID}
 	}
 	return all
 }

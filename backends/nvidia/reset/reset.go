@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -19,20 +18,17 @@ type Method string
 
 // The methods.
 const (
-	// Auto is the tool if it is installed, otherwise PCI.
-	Auto Method = "auto"
 	// Tool is nvidia-smi --gpu-reset: the driver resets the GPU, and refuses while a
 	// process has it open.
 	Tool Method = "tool"
 	// PCI is the kernel's reset of the PCI device. The kernel does not check for users, so
-	// it is done only if all processes of the node are visible and none has the GPU
-	// open.
+	// the core looks for them (look.reset of the manifest). So nothing falls back to it.
 	PCI Method = "pci"
 	// Never forbids resets.
 	Never Method = "never"
 )
 
-// Settings control how GPUs are reset. The zero value is Auto.
+// Settings control how GPUs are reset. The zero value is Tool.
 type Settings struct {
 	Method Method `json:"method"`
 	// Tool is the path of nvidia-smi in the driver's root; by default it is searched
@@ -46,9 +42,8 @@ var ErrNever = errors.New("resets are switched off: reset.method is never")
 // GPU is a GPU to reset.
 type GPU struct {
 	UUID string
-	// PCIBusID is as sysfs writes it; Minor is N of /dev/nvidiaN, -1 if unknown.
+	// PCIBusID is as sysfs writes it.
 	PCIBusID string
-	Minor    int
 }
 
 // Means are the methods of this node. They never change.
@@ -61,7 +56,7 @@ type Means struct {
 // NewMeans returns the means that settings allow. root is the path of the driver's root in this process; "" is "/". It
 // becomes the tool's root directory, as a driver in a container requires.
 func NewMeans(s Settings, root string, host sdk.HostPaths) *Means {
-	s.Method = cmp.Or(s.Method, Auto)
+	s.Method = cmp.Or(s.Method, Tool)
 	return &Means{settings: s, root: cmp.Or(root, "/"), host: host}
 }
 
@@ -78,24 +73,17 @@ func (m *Means) Reset(ctx context.Context, r *reset.Runner, gpus []GPU) (done st
 
 // choose returns the function that resets the GPUs.
 func (m *Means) choose(gpus []GPU) (func(context.Context) (string, error), error) {
-	byTool := func(path string) func(context.Context) (string, error) {
-		return func(ctx context.Context) (string, error) { return m.byTool(ctx, path, gpus) }
-	}
-	byPCI := func(ctx context.Context) (string, error) { return reset.ByPCI(ctx, m.host, functions(gpus)...) }
 	switch m.settings.Method {
 	case Never:
 		return nil, ErrNever
 	case PCI:
-		return byPCI, nil
+		return func(ctx context.Context) (string, error) { return reset.ByPCI(ctx, m.host, functions(gpus)...) }, nil
 	}
 	path, err := m.smi().Find()
-	switch {
-	case err == nil:
-		return byTool(path), nil
-	case m.settings.Method == Auto && errors.Is(err, os.ErrNotExist):
-		return byPCI, nil
+	if err != nil {
+		return nil, fmt.Errorf("%w; where there is none, reset.method: pci has the kernel reset GPUs", err)
 	}
-	return nil, err
+	return func(ctx context.Context) (string, error) { return m.byTool(ctx, path, gpus) }, nil
 }
 
 // functions returns the GPUs as PCI functions.
@@ -103,9 +91,6 @@ func functions(gpus []GPU) []reset.Function {
 	all := make([]reset.Function, len(gpus))
 	for i, g := range gpus {
 		all[i] = reset.Function{Name: "GPU " + g.UUID, PCIBusID: g.PCIBusID}
-		if g.Minor >= 0 {
-			all[i].Nodes = []string{fmt.Sprintf("/dev/nvidia%d", g.Minor)}
-		}
 	}
 	return all
 }

@@ -3,7 +3,6 @@ package reset
 import (
 	"errors"
 	"os"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -32,27 +31,15 @@ func TestToolInDriverRoot(t *testing.T) {
 	}
 }
 
-// The settings choose the method; without the tool, Auto is the PCI reset.
+// The settings choose the method; none takes the place of a missing tool, as the core looks only before the PCI reset.
 func TestMethods(t *testing.T) {
 	gpus := []GPU{{UUID: "GPU-a", PCIBusID: "0000:10:00.0"}}
 	for method, want := range map[Method]string{
-		Never: ErrNever.Error(), Tool: "nvidia-smi is not", Auto: "GPU GPU-a by PCI: the kernel has no reset for it",
+		Never: ErrNever.Error(), "": "reset.method: pci has the kernel reset GPUs", Tool: "nvidia-smi is not", PCI: "GPU GPU-a by PCI: the kernel has no reset for it",
 	} {
 		_, err := means(t, Settings{Method: method}, t.TempDir()).Reset(t.Context(), reset.NewRunner(), gpus)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", method, err, want)
 		}
-	}
-}
-
-// A reset by PCI is refused while a process has a GPU's own node open, or if that is not known.
-func TestFunctions(t *testing.T) {
-	got := functions([]GPU{{UUID: "GPU-a", PCIBusID: "0000:10:00.0", Minor: 3}, {UUID: "GPU-b", PCIBusID: "0001:20:00.0", Minor: -1}})
-	want := []reset.Function{
-		{Name: "GPU GPU-a", PCIBusID: "0000:10:00.0", Nodes: []string{"/dev/nvidia3"}},
-		{Name: "GPU GPU-b", PCIBusID: "0001:20:00.0"},
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
 	}
 }

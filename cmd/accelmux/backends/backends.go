@@ -56,6 +56,8 @@ type Use struct {
 	Declared   config.Acceptance      `json:"declared"`
 	Process    []manifest.Explanation `json:"process,omitempty"`
 	Containers []manifest.Explanation `json:"containers,omitempty"`
+	// Looks are the calls before which the agent looks whether a process has a device open.
+	Looks []string `json:"looks,omitempty"`
 	// Ungiven are settings that ask for what only allow gives.
 	Ungiven []string `json:"ungiven,omitempty"`
 	// AllowProcess and Allow are the lists of the backend's allow.
@@ -231,6 +233,7 @@ func use(ctx context.Context, m *manifest.Manifest, r reference) Use {
 		rights, err = m.Rights(settings)
 	}
 	if err == nil {
+		u.Looks = looks(m, settings)
 		u.Process, u.Containers, err = m.Explain(settings)
 	}
 	for _, f := range rights.Ungiven {
@@ -240,6 +243,17 @@ func use(ctx context.Context, m *manifest.Manifest, r reference) Use {
 		u.Problem = err.Error()
 	}
 	return u
+}
+
+func looks(m *manifest.Manifest, settings json.RawMessage) (all []string) {
+	look := m.Look(settings)
+	if look.Reset && m.Description.Reset {
+		all = append(all, "Reset")
+	}
+	if look.Report || look.Fail {
+		all = append(all, map[bool]string{false: "Prepare (logs the process)", true: "Prepare (refuses)"}[look.Fail])
+	}
+	return all
 }
 
 // lists pairs fields and their entries.

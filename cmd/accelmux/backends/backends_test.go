@@ -104,6 +104,7 @@ func TestWrite(t *testing.T) {
   attributes        model (string): the product
 
 Backend npu of profile p, with declared: refuse:
+  The agent looks whether a process has a device open, before: Reset
   The process asks for, and does not get unless allow has it:
     It reads its files.
       read            /opt/other/**

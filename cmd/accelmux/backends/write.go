@@ -63,6 +63,9 @@ func (u *Use) write(p *printer) {
 	if u.Declared == config.RefuseDeclared {
 		process, containers = "The process asks for, and does not get unless allow has it:", "Containers would get, and do not unless allow has it:"
 	}
+	if len(u.Looks) > 0 {
+		p.line("  The agent looks whether a process has a device open, before: %s", strings.Join(u.Looks, ", "))
+	}
 	p.groups(process, u.Process)
 	p.groups(containers, u.Containers)
 	for i, missing := range u.Ungiven {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/sandbox"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -211,6 +213,10 @@ func (c *check) resets(ctx context.Context, s *session, healthy []*backendv1.Dev
 			group = append(group, d.GetId())
 		}
 	}
+	if err := c.unused(ctx, healthy, group); err != nil {
+		c.skip("devices "+words(group)+" are not reset: "+err.Error(), resetResults)
+		return
+	}
 	answer, err := s.reset(ctx, c.timing.Reset, group)
 	if err != nil {
 		c.fail(resetResults, "devices %s: %s", words(group), err)
@@ -243,6 +249,33 @@ func (c *check) resets(ctx context.Context, s *session, healthy []*backendv1.Dev
 		c.remark(resetResults, "it did not recover "+words(failed))
 		c.resetGroup, c.unrecovered = group, messages
 	}
+}
+
+// unused returns an error if a process has one of the devices open, as far as the agent looks for that before a reset.
+func (c *check) unused(ctx context.Context, all []*backendv1.Device, group []string) error {
+	if !c.described.Look.Reset {
+		return nil
+	}
+	backend := &inventory.Backend{}
+	for _, d := range all {
+		edits, _, err := inventory.ParseEdits(inventory.Policy{AcceptDeclared: true}.With(c.described), d.GetEdits())
+		if err != nil {
+			return err
+		}
+		backend.Devices = append(backend.Devices, &inventory.Device{Key: inventory.Key{ID: d.GetId()}, Parent: d.GetParentId(), Potential: d.GetPotential(), Edits: edits})
+	}
+	nodes, without := backend.OwnNodes(group...)
+	switch {
+	case len(without) > 0:
+		return fmt.Errorf("%s has no device node of its own", words(without))
+	case len(nodes) == 0:
+		return errors.New("none of them has a device node")
+	}
+	found, err := plug.UsersOf(ctx, c.HostPaths.host().Host, nodes)
+	if err == nil && len(found) > 0 {
+		err = fmt.Errorf("in use by %s", found)
+	}
+	return err
 }
 
 // reset calls Reset for devices of one reset group.

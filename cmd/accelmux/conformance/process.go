@@ -102,9 +102,6 @@ func (p *process) live(start *sandbox.Start, started chan<- error) {
 	p.report = report
 	started <- err
 	pid := p.cmd.Process.Pid
-	answering, end := context.WithCancel(context.Background())
-	defer end()
-	go start.Answer(answering, pid)
 	for {
 		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); !errors.Is(err, unix.EINTR) {
 			break

@@ -31,12 +31,6 @@ func Controls() []Attempt {
 			return errors.Join(unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}), unix.Close(fd))
 		}},
 		{Name: "own-program", What: "run its own program and threads", try: func(*Settings) error { return start("nothing", nil) }},
-		{Name: "own-device-users", What: "ask the agent which processes have its own device node open", try: func(s *Settings) error {
-			if err := users(s.OwnNode); !errors.Is(err, errNoSocket) {
-				return err
-			}
-			return nil
-		}},
 		{Name: "own-process", What: "read its own process's files", try: func(*Settings) error {
 			_, err := os.ReadFile("/proc/self/status")
 			return err

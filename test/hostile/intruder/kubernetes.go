@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -92,13 +91,6 @@ func others() []Attempt {
 		{Name: "backend-sockets", What: "list the directories of other backends' sockets", By: "files user mounts", try: func(s *Settings) error { return read(filepath.Dir(s.OtherSockets[0])) }},
 		{Name: "backend-connect", What: "connect to another backend's socket", By: "user mounts systemCalls", try: func(s *Settings) error { return anyOf(s.OtherSockets, connect) }},
 		{Name: "backend-device", What: "open another backend's device node, of mode 0666", By: "files", try: func(s *Settings) error { return openFor(s.OtherNode, unix.O_RDWR) }},
-		{Name: "ask", What: "ask the agent which processes have another backend's device node open", By: "agent", Instead: "the agent refuses", try: func(s *Settings) error {
-			err := users(s.OtherNode)
-			if errors.Is(err, errNoSocket) || err != nil && strings.Contains(err.Error(), "is no device node that the backend was given") {
-				return nil
-			}
-			return errors.Join(errors.New("the agent does not refuse"), err)
-		}},
 		{Name: "shared-memory", What: "attach another process's System V shared memory", By: "user systemCalls", try: func(s *Settings) error {
 			data, err := unix.SysvShmAttach(s.Segment, 0, unix.SHM_RDONLY)
 			if err != nil {

@@ -2,7 +2,6 @@ package intruder
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +10,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 // processes are attempts on the agent, another backend and a process of the node.
@@ -57,22 +54,6 @@ func processes() []Attempt {
 		}),
 		on("oom-score-of-others", "change another process's OOM score", "files user", func(pid int) error { return rewrite(proc(pid, "oom_score_adj")) }),
 	}
-}
-
-// errNoSocket: without a sandbox a backend has no socket for questions.
-var errNoSocket = errors.New("the process has no socket for questions")
-
-// users asks which processes have a node open. It returns nil if the agent answers, or fails only because it may
-// not inspect all processes.
-func users(node string) error {
-	if os.Getenv(openfiles.FDKey) == "" {
-		return errNoSocket
-	}
-	_, err := openfiles.Find(context.Background(), "/proc", node)
-	if err != nil && strings.Contains(err.Error(), "the open files of process ") {
-		return nil
-	}
-	return err
 }
 
 func proc(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }

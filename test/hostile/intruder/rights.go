@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/accelmux/accelmux/proto/openfiles"
 )
 
 const (
@@ -203,15 +201,10 @@ func raise(resource int) error {
 	return unix.Prlimit(0, resource, &before, nil)
 }
 
-// inherited is nil if the process was started with an open socket that is neither a standard file nor the one for
-// questions.
+// inherited is nil if the process was started with an open socket that is no standard file.
 var inherited = func() error {
-	contract, err := strconv.Atoi(os.Getenv(openfiles.FDKey))
 	for fd := 3; fd < 256; fd++ {
 		var stat unix.Stat_t
-		if err == nil && fd == contract {
-			continue
-		}
 		if unix.Fstat(fd, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFSOCK {
 			return nil
 		}
