@@ -128,7 +128,7 @@ func (a *Agent) openState() error {
 	}); err != nil {
 		return fmt.Errorf("open the book of holders: %w", err)
 	}
-	a.earlier = round.OpenEarlier(filepath.Join(a.opts.StateDir, "devices"), a.log)
+	a.earlier = round.OpenEarlier(filepath.Join(a.opts.StateDir, "devices"), bootID, a.log)
 	a.inventory.Restore(a.earlier.Backends())
 	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Files: a.files, Adopted: a.book.Suspect, OnHost: a.inventory.OnHost, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)

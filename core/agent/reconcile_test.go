@@ -144,7 +144,7 @@ func TestRoundsGoOnWhileABackendIsReconfigured(t *testing.T) {
 			{"a fault of the other backend", func() { a.report("other", "M1", []string{"o1"}, []string{"o2"}) }, "o1 o2! s1 s2"},
 			{"a fault of its own", func() { a.report("slow", "M1", []string{"s2"}, []string{"s1"}) }, "o1 o2! s1! s2"},
 			{"other devices by the new settings", func() { a.report("slow", "M2", []string{"s3"}, []string{"s2"}) }, "o1 o2! s1! s2!"},
-			{"its loss", func() { a.inventory.Lost("slow", "gone") }, "o1 o2! s1! s2!"},
+			{"its loss", func() { a.inventory.Lost("slow") }, "o1 o2! s1! s2!"},
 			{"a device of the other backend less", func() { a.report("other", "M1", []string{"o1"}, nil) }, "o1 s1! s2!"},
 			{"an empty CDI directory", func() { a.removeSpecs(t) }, "o1 s1! s2!"},
 		} {

@@ -34,7 +34,7 @@ func (s sink) Lost(backend string, reason error) {
 		return
 	}
 	s.agent.log.Warn("backend lost", "backend", backend, "error", reason)
-	s.agent.inventory.Lost(backend, reason.Error())
+	s.agent.inventory.Lost(backend)
 }
 
 // Changed lets a switch that waits for this backend go on.

@@ -120,13 +120,13 @@ func TestStates(t *testing.T) {
 			{waits(testDelay), "no-edits:self"}},
 
 		"a lost backend": {
-			{func(r *rig) { r.report(); r.store.Lost("mock", "gone") }, ""}, {waits(testHoldover - 1), ""}, {waits(1), "backend-lost:self"},
+			{func(r *rig) { r.report(); r.store.Lost("mock") }, ""}, {waits(testHoldover - 1), ""}, {waits(1), "backend-lost:self"},
 			{func(r *rig) { r.report() }, ""}},
 		"a lost backend keeps faults, and delays stand": {
-			{says(faulty("x", self)), "x:self"}, {func(r *rig) { r.say("a", healthy()); r.store.Lost("mock", "gone") }, "x:self"},
+			{says(faulty("x", self)), "x:self"}, {func(r *rig) { r.say("a", healthy()); r.store.Lost("mock") }, "x:self"},
 			{waits(30 * time.Second), "x:self"}, {waits(30 * time.Second), "x:self backend-lost:self"},
 			{func(r *rig) { r.report() }, "x:self"}, {waits(testDelay), ""}},
-		"the last report of a lost backend counts": {{func(r *rig) { r.say("a", faulty("x", reset)); r.store.Lost("mock", "gone") }, "x:reset"}},
+		"the last report of a lost backend counts": {{func(r *rig) { r.say("a", faulty("x", reset)); r.store.Lost("mock") }, "x:reset"}},
 		"a policy without delay":                   {{func(r *rig) { r.judge.SetPolicies(map[string]BackendPolicy{"mock": {}}) }, ""}, {says(faulty("x", self)), "x:self"}, {says(healthy()), ""}},
 		"a removed backend":                        {{says(faulty("x", reset)), "x:reset"}, {func(r *rig) { r.store.Remove("mock") }, "x:reset"}, {nothing, "x:reset"}},
 	} {
@@ -168,7 +168,7 @@ func TestNext(t *testing.T) {
 	if v := r.want("a", ""); !v.Next.IsZero() {
 		t.Errorf("next is %v afterwards", v.Next)
 	}
-	r.store.Lost("mock", "gone")
+	r.store.Lost("mock")
 	at = r.now.Add(testHoldover)
 	if v := r.judgeNow(); !v.Next.Equal(at) {
 		t.Errorf("next is %v, want the end of the holdover %v", v.Next, at)

@@ -122,11 +122,11 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			m.wait(rapid.SampledFrom([]time.Duration{time.Second, testDelay, 10 * time.Second, 2 * time.Minute}).Draw(t, "for"))
 		},
 		"lose": func(*rapid.T) {
-			m.store.Lost("mock", "gone")
+			m.store.Lost("mock")
 			m.lost = true
 		},
 		"restart of the backend": func(*rapid.T) {
-			m.store.Lost("mock", "gone")
+			m.store.Lost("mock")
 			m.store.Restarted("mock")
 			m.wireGen, m.lost = 0, true
 		},

@@ -24,7 +24,7 @@ func (s *Store) Restore(earlier []*Backend) {
 			s.checkAgain(src, &next)
 			s.publish(src, &next, !next.sameReport(src.backend))
 		case src.lost:
-			s.holdOver(src, b, src.reason)
+			s.holdOver(src, b)
 		}
 		src.mu.Unlock()
 	}
@@ -32,15 +32,9 @@ func (s *Store) Restore(earlier []*Backend) {
 
 // holdOver publishes what is known of a backend that has not reported in this run of the agent, as lost. The caller holds
 // src.mu.
-func (s *Store) holdOver(src *source, known *Backend, reason string) {
+func (s *Store) holdOver(src *source, known *Backend) {
 	next := *known
-	next.Devices = make([]*Device, len(known.Devices))
-	for i, d := range known.Devices {
-		next.Devices[i] = d.asUnread("the backend does not run: "+reason, s.now())
-	}
-	if next.ReceivedAt = (time.Time{}); next.LostAt.IsZero() {
-		next.LostAt = s.now()
-	}
+	next.ReceivedAt, next.LostAt = time.Time{}, s.now()
 	s.publish(src, &next, true)
 }
 

@@ -52,9 +52,8 @@ type source struct {
 	mu      sync.Mutex
 	name    string
 	removed bool
-	// lost is set from Lost until the next Describe, reason is why.
+	// lost is set from Lost until the next Describe.
 	lost   bool
-	reason string
 	desc   Description
 	policy Policy
 	// last is the generation of the process's latest inventory.
@@ -228,15 +227,15 @@ func (s *Store) check(src *source, wire *Report) (checkedReport, error) {
 // Lost marks the devices of a backend that stopped reporting. They stay in the snapshot;
 // package health judges how long. Only the first call after a report counts. The devices of
 // a backend without a policy are removed. A backend that has not reported in this run of the
-// agent gets the devices of the earlier run, with the reason as why they could not be looked at.
-func (s *Store) Lost(backend, reason string) {
-	if !s.lost(s.source(backend, true), reason) {
+// agent gets the devices of the earlier run.
+func (s *Store) Lost(backend string) {
+	if !s.lost(s.source(backend, true)) {
 		s.Remove(backend)
 	}
 }
 
 // lost marks the devices as lost, or returns false if the backend is no longer configured.
-func (s *Store) lost(src *source, reason string) bool {
+func (s *Store) lost(src *source) bool {
 	src.mu.Lock()
 	defer src.mu.Unlock()
 	s.mu.Lock()
@@ -246,15 +245,12 @@ func (s *Store) lost(src *source, reason string) bool {
 	if src.removed || !configured {
 		return src.removed
 	}
-	src.lost, src.reason = true, reason
-	switch before := src.backend; {
-	case before == nil && earlier == nil:
-	case before == nil:
-		s.holdOver(src, earlier, reason)
-	case before.HeldOver():
-		s.holdOver(src, before, reason)
-	case before.LostAt.IsZero():
-		next := *before
+	src.lost = true
+	switch {
+	case src.backend == nil && earlier != nil:
+		s.holdOver(src, earlier)
+	case src.backend != nil && src.backend.LostAt.IsZero():
+		next := *src.backend
 		next.LostAt = s.now()
 		s.publish(src, &next, true)
 	}

@@ -82,8 +82,8 @@ func TestEqualReportIsNoChange(t *testing.T) {
 
 func TestLostRestartedBack(t *testing.T) {
 	s, c := newTestStore(t)
-	s.Lost("mock", "gone") // nothing was reported yet
-	s.Lost("other", "gone")
+	s.Lost("mock") // nothing was reported yet
+	s.Lost("other")
 	s.Restarted("other")
 	s.Remove("other")
 	if len(s.Snapshot().Backends) != 0 {
@@ -92,10 +92,10 @@ func TestLostRestartedBack(t *testing.T) {
 	first := mustReport(t, s, inv(7, wireDevice("a")))
 	woken(s)
 	c.advance(time.Second)
-	s.Lost("mock", "gone")
+	s.Lost("mock")
 	lostAt := c.t
 	c.advance(time.Second)
-	s.Lost("mock", "gone")
+	s.Lost("mock")
 	b := s.Snapshot().Backends[0]
 	if !woken(s) || !b.LostAt.Equal(lostAt) || len(b.Devices) != 1 {
 		t.Errorf("after Lost: %+v", b)
@@ -233,7 +233,7 @@ func TestLostWithoutPolicy(t *testing.T) {
 		s, _ := newTestStore(t)
 		mustReport(t, s, inv(1, wireDevice("a")))
 		if lostFirst {
-			s.Lost("mock", "gone")
+			s.Lost("mock")
 		}
 		if got := s.Snapshot().Backends; len(got) != 1 {
 			t.Fatalf("%s: backends are %+v, want the lost one", name, got)
@@ -243,7 +243,7 @@ func TestLostWithoutPolicy(t *testing.T) {
 			if got := s.Snapshot().Backends; len(got) != 1 {
 				t.Fatalf("%s: backends are %+v, want the one that still reports", name, got)
 			}
-			s.Lost("mock", "gone")
+			s.Lost("mock")
 		}
 		if got := s.Snapshot().Backends; len(got) != 0 {
 			t.Errorf("%s: backends are %+v, want none", name, got)

@@ -120,7 +120,7 @@ func TestUnreadSince(t *testing.T) {
 		t.Error("the same report is a change")
 	}
 	s.Recheck()
-	s.Lost("mock", "gone")
+	s.Lost("mock")
 	s.Restarted("mock")
 	if b := mustReport(t, s, unreadInv(1, "", &backendv1.Unread{Reason: "paused"})); unreads(b) != "card0!paused card1!paused part0!paused part1!paused" || !b.LostAt.IsZero() {
 		t.Errorf("of a backend that looks at nothing: %s, lost at %v", unreads(b), b.LostAt)
@@ -137,38 +137,34 @@ func TestUnreadSince(t *testing.T) {
 	}
 }
 
-// Verifies that the devices of an earlier run are listed, as ones that could not be looked at, once a backend cannot be started,
-// whether that comes before or after the agent gets the state directory; that the newest reason counts; that a check of the
-// host's files and another policy keep them; that a report and the configuration end that; and that without an earlier run
-// there is nothing.
+// Verifies that the devices of an earlier run are listed as those of a lost backend once that cannot be started, whether that
+// comes before or after the agent gets the state directory, since the first time; that a check of the host's files and another
+// policy keep them; and that a report and the configuration end that.
 func TestHeldOverFromAnEarlierRun(t *testing.T) {
 	s, _ := newTestStore(t)
 	known := mustReport(t, s, inv(1, unreadDevices()...))
-	const all = "card0!the backend does not run: %s card1!the backend does not run: %[1]s part0!the backend does not run: %[1]s part1!the backend does not run: %[1]s"
+	c := newClock()
 	for _, late := range []bool{false, true} {
-		s := NewStore(nil)
+		s := NewStore(c.now)
 		s.SetPolicies(map[string]Policy{"mock": {}})
 		if !late {
 			s.Restore([]*Backend{known})
 		}
-		s.Lost("mock", "no program")
+		s.Lost("mock")
 		if late {
 			if len(s.Snapshot().Backends) > 0 {
 				t.Error("there are devices before they are known")
 			}
 			s.Restore([]*Backend{known})
 		}
-		expect := func(what, want string) {
-			t.Helper()
-			if b := s.Snapshot().Backends[0]; unreads(b) != want || b.LostAt.IsZero() || !b.ReceivedAt.IsZero() {
-				t.Errorf("late %t, %s: %s, lost at %s, received at %s", late, what, unreads(b), b.LostAt, b.ReceivedAt)
-			}
-		}
-		expect("not started", fmt.Sprintf(all, "no program"))
-		s.Lost("mock", "no manifest")
+		since := c.now()
+		c.advance(time.Second)
+		s.Lost("mock")
 		s.Recheck()
 		s.SetPolicies(map[string]Policy{"mock": {AcceptDeclared: true}})
-		expect("later", fmt.Sprintf(all, "no manifest"))
+		if b := s.Snapshot().Backends[0]; unreads(b) != "card0 card1 part0 part1" || !b.HeldOver() || !b.LostAt.Equal(since) {
+			t.Errorf("late %t: %s, lost at %s, received at %s", late, unreads(b), b.LostAt, b.ReceivedAt)
+		}
 		s.Describe("mock", known.Description)
 		if b := mustReport(t, s, inv(1, unreadDevices()[:1]...)); unreads(b) != "card0" || !b.LostAt.IsZero() {
 			t.Errorf("late %t, it reports: %s, lost at %s", late, unreads(b), b.LostAt)
@@ -177,7 +173,7 @@ func TestHeldOverFromAnEarlierRun(t *testing.T) {
 	s = NewStore(nil)
 	s.SetPolicies(map[string]Policy{"mock": {}})
 	s.Restore([]*Backend{known})
-	s.Lost("mock", "no program")
+	s.Lost("mock")
 	s.SetPolicies(map[string]Policy{})
 	if all := s.Snapshot().Backends; len(all) > 0 {
 		t.Errorf("of a backend that is not configured any more: %s", unreads(all[0]))

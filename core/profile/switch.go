@@ -339,7 +339,7 @@ func (s *Switch) startBlocked(statuses map[string]supervisor.Status, now time.Ti
 	if s.current.Idle() {
 		return "", false // nothing can be lost
 	}
-	stops := s.stopped()
+	stops := s.stopped(statuses)
 	for _, b := range s.next.Profile.Backends {
 		status := statuses[b.Name]
 		switch {
@@ -354,10 +354,11 @@ func (s *Switch) startBlocked(statuses map[string]supervisor.Status, now time.Ti
 	return "", false
 }
 
-// stopped is the first backend that the switch would stop, "" if none.
-func (s *Switch) stopped() string {
+// stopped is the first backend that the switch would stop, "" if none. One whose program cannot be used, as after an upgrade
+// that renames it, has nothing to lose.
+func (s *Switch) stopped(statuses map[string]supervisor.Status) string {
 	for _, b := range s.current.Profile.Backends {
-		if s.next.Profile.Backend(b.Name) == nil {
+		if s.next.Profile.Backend(b.Name) == nil && statuses[b.Name].State != supervisor.Unavailable {
 			return b.Name
 		}
 	}

@@ -92,9 +92,12 @@ func TestAdvance(t *testing.T) {
 		settings string // the new ones of all backends
 		waits    string // "" if the switch ends
 	}{
-		"all have reported":             {from: []string{"a"}, to: []string{"b"}, statuses: map[string]supervisor.Status{"b": settled}},
-		"the new one starts":            {from: []string{"a"}, to: []string{"b"}, waits: "first inventory of backend b"},
-		"the new one fails, one stops":  {from: []string{"a"}, to: []string{"b"}, statuses: map[string]supervisor.Status{"b": failed}, waits: "would stop backend a, but backend b does not run: it crashed"},
+		"all have reported":            {from: []string{"a"}, to: []string{"b"}, statuses: map[string]supervisor.Status{"b": settled}},
+		"the new one starts":           {from: []string{"a"}, to: []string{"b"}, waits: "first inventory of backend b"},
+		"the new one fails, one stops": {from: []string{"a"}, to: []string{"b"}, statuses: map[string]supervisor.Status{"b": failed}, waits: "would stop backend a, but backend b does not run: it crashed"},
+		"the new one fails, the old one is gone": {from: []string{"a"}, to: []string{"b"}, statuses: map[string]supervisor.Status{
+			"a": {Failed: true, State: supervisor.Unavailable}, "b": failed,
+		}},
 		"the new one fails, none stops": {from: []string{"a"}, to: []string{"a", "b"}, statuses: map[string]supervisor.Status{"a": settled, "b": failed}},
 		"the new one is late":           {from: []string{"a"}, to: []string{"a", "b"}, statuses: map[string]supervisor.Status{"a": settled}, late: true},
 		"one is late, one stops":        {from: []string{"a"}, to: []string{"b"}, late: true, waits: "has not started yet"},

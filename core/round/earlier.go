@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/holders"
@@ -21,8 +22,8 @@ import (
 // those that are allocated and not listed, such as a network interface that is in a container. Its methods are for one
 // goroutine, but for Notes.
 type Earlier struct {
-	path string
-	log  *slog.Logger
+	path, bootID string
+	log          *slog.Logger
 	// Devices are those of the earlier run, for [Removed]. They do not change.
 	Devices map[inventory.Key]SeenDevice
 	// written is what the file has; nil if that is not known.
@@ -36,15 +37,18 @@ type known struct {
 	Devices []SeenDevice
 	// Backends have their counter sets and labels, and no devices.
 	Backends []inventory.Backend
+	// BootID is the boot of the machine.
+	BootID string
 }
 
 const earlierMagic = "accelmux-devices/1"
 
-// OpenEarlier reads what the earlier run stored at path. A file that cannot be read is as none.
-func OpenEarlier(path string, log *slog.Logger) *Earlier {
+// OpenEarlier reads what the earlier run stored at path. A file that cannot be read is as none. The devices of an earlier boot of
+// the machine are ones that could not be looked at since.
+func OpenEarlier(path, bootID string, log *slog.Logger) *Earlier {
 	gob.Register(inventory.Version("")) // values of attributes
 	gob.Register([]inventory.Version{})
-	e := &Earlier{path: path, log: log, Devices: map[inventory.Key]SeenDevice{}}
+	e := &Earlier{path: path, bootID: bootID, log: log, Devices: map[inventory.Key]SeenDevice{}}
 	payload, err := checkpoint.Read(path, earlierMagic)
 	var read known
 	if err == nil {
@@ -57,6 +61,9 @@ func OpenEarlier(path string, log *slog.Logger) *Earlier {
 		return e
 	}
 	for _, d := range read.Devices {
+		if h := &d.Device.Health; read.BootID != bootID && h.Unread == "" {
+			h.Unread, h.UnreadSince = "its backend has not reported since the machine was booted", time.Now()
+		}
 		e.Devices[d.Device.Key] = d
 	}
 	e.written = &read
@@ -118,6 +125,7 @@ func (e *Earlier) Notes() []string {
 
 // known returns what a round knows.
 func (e *Earlier) known(r *Round, held map[inventory.Key][]holders.Allocation) (k known) {
+	k.BootID = e.bootID
 	for _, b := range r.Snapshot.Backends {
 		for _, d := range b.Devices {
 			k.Devices = append(k.Devices, SeenDevice{r.ResourceOf(d.Key), d})
@@ -154,7 +162,7 @@ func (k known) stored() known {
 }
 
 func (k known) equal(o known) bool {
-	return slices.EqualFunc(k.Devices, o.Devices, func(a, b SeenDevice) bool {
+	return k.BootID == o.BootID && slices.EqualFunc(k.Devices, o.Devices, func(a, b SeenDevice) bool {
 		return a.Resource == b.Resource && (a.Device == b.Device || a.Device.Health.Unread == b.Device.Health.Unread && inventory.EqualButHealth(a.Device, b.Device))
 	}) && slices.EqualFunc(k.Backends, o.Backends, func(a, b inventory.Backend) bool {
 		return a.Name == b.Name && reflect.DeepEqual(a.CounterSets, b.CounterSets) && slices.Equal(a.NodeLabels, b.NodeLabels)

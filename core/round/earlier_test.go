@@ -48,7 +48,7 @@ func TestEarlierOutlivesTheAgent(t *testing.T) {
 		}
 	}
 	listed := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "x", Devices: []*inventory.Device{can, gpu}}, {Name: "y", Devices: []*inventory.Device{bus}}}}
-	store(OpenEarlier(path, log), Round{Snapshot: listed, Table: table}, held)
+	store(OpenEarlier(path, "boot", log), Round{Snapshot: listed, Table: table}, held)
 
 	x, y := &inventory.Backend{Name: "x"}, &inventory.Backend{Name: "y"}
 	was := func(d *inventory.Device) SeenDevice {
@@ -57,7 +57,7 @@ func TestEarlierOutlivesTheAgent(t *testing.T) {
 		return SeenDevice{"ex.com/" + d.ID, &stored}
 	}
 	for _, backends := range [][]*inventory.Backend{{}, {x}, {y}, {x, y}} {
-		m, snapshot := OpenEarlier(path, log), &inventory.Snapshot{Backends: backends}
+		m, snapshot := OpenEarlier(path, "boot", log), &inventory.Snapshot{Backends: backends}
 		want := map[inventory.Key]SeenDevice{}
 		if slices.Contains(backends, x) {
 			want[can.Key], want[gpu.Key] = was(can), was(gpu)
@@ -76,7 +76,7 @@ func TestEarlierOutlivesTheAgent(t *testing.T) {
 		}
 	}
 	var ids []string
-	for _, b := range OpenEarlier(path, log).Backends() {
+	for _, b := range OpenEarlier(path, "boot", log).Backends() {
 		for _, d := range b.Devices {
 			ids = append(ids, d.String())
 		}
@@ -84,25 +84,33 @@ func TestEarlierOutlivesTheAgent(t *testing.T) {
 	if diff := cmp.Diff([]string{"x/can0", "x/gpu", "y/bus0"}, ids); diff != "" {
 		t.Errorf("for the inventory (-want +got):\n%s", diff)
 	}
-	m, hot, info := OpenEarlier(path, log), *gpu, stat(t, path)
+	m, hot, info := OpenEarlier(path, "boot", log), *gpu, stat(t, path)
 	hot.Health = inventory.Health{State: inventory.StateUnhealthy, Code: "hot"}
 	listed.Backends[0] = &inventory.Backend{Name: "x", Devices: []*inventory.Device{can, &hot}}
 	if store(m, Round{Snapshot: listed, Table: table}, held); !os.SameFile(info, stat(t, path)) {
 		t.Error("written for another health")
 	}
 	store(m, Round{Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{x}}, Table: &resource.Table{}}, map[inventory.Key][]holders.Allocation{bus.Key: held[bus.Key]})
-	if diff := cmp.Diff(map[inventory.Key]SeenDevice{bus.Key: was(bus)}, OpenEarlier(path, log).Devices); diff != "" {
+	if diff := cmp.Diff(map[inventory.Key]SeenDevice{bus.Key: was(bus)}, OpenEarlier(path, "boot", log).Devices); diff != "" {
 		t.Errorf("stored when one is free (-want +got):\n%s", diff)
 	}
 	store(m, Round{Snapshot: &inventory.Snapshot{}, Table: &resource.Table{}}, nil)
+	m = OpenEarlier(path, "next boot", log)
+	for range 2 { // until the backend reports, also after a restart
+		if d := m.Devices[bus.Key].Device; d == nil || d.Health.Unread != "its backend has not reported since the machine was booted" || d.Health.UnreadSince.IsZero() {
+			t.Errorf("after a reboot: %+v", d)
+		}
+		store(m, Round{Snapshot: &inventory.Snapshot{}, Table: &resource.Table{}}, nil)
+		m = OpenEarlier(path, "next boot", log)
+	}
 	p.Backends = nil
-	if store(m, Round{Snapshot: &inventory.Snapshot{}, Table: &resource.Table{}}, nil); len(OpenEarlier(path, log).Devices) != 3 {
+	if store(m, Round{Snapshot: &inventory.Snapshot{}, Table: &resource.Table{}}, nil); len(OpenEarlier(path, "boot", log).Devices) != 3 {
 		t.Error("forgotten before a profile is in force")
 	}
 	if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if m := OpenEarlier(path, log); len(m.Devices) > 0 || len(m.Backends()) > 0 {
+	if m := OpenEarlier(path, "boot", log); len(m.Devices) > 0 || len(m.Backends()) > 0 {
 		t.Error("read from a damaged file")
 	}
 }

@@ -31,7 +31,8 @@
 // changes that. A changed command, environment or heartbeat replaces the process, and so do settings that need more or
 // less than it has, and files that appear and that only another process can open: the new process must deliver an
 // inventory before the old one is stopped. Other settings go to the running process. The old process or the old settings
-// stay in force until the new ones work.
+// stay in force until the new ones work. The settings that the program accepted last outlive it, and the agent: they are the
+// fallback in its spec.
 //
 // A Prepare, Release or Reset that exceeds its deadline is cancelled and fails alone: the
 // process keeps running.

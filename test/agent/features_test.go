@@ -63,14 +63,14 @@ func TestFeatureFile(t *testing.T) {
 	want["mock.accelmux.io/gpu.count"], want["mock.accelmux.io/gpu.model.Mock-M1"], want["mock.accelmux.io/gpu.model.M2"] = "3", "2", "1"
 	n.wantFile(want)
 
-	// A new agent, one of whose backends does not come up: what was found before
-	// holds.
+	// A new agent, one of whose backends does not come up: its devices are held over, and
+	// what was found before holds.
 	n.stopAgent()
 	n.configure(strings.Replace(described, "command: accelmux-backend-mock", "command: missing", 1))
 	options := n.options()
 	inDir(&options)
 	n.startAgentWith(options)
-	n.wantCounts(gpu, 3, 3)
+	n.wantCounts(gpu, 5, 5)
 	n.eventually("published", func() bool {
 		f := n.agent.Report().Features
 		return f != nil && maps.Equal(f.Published, want)

@@ -44,7 +44,7 @@ type mistake struct {
 	applies bool
 	// isLost: the devices of the backend are held over once its process has ended.
 	isLost bool
-	// says are parts of a problem in status, and later, if set, of one once the agent has started again.
+	// says are parts of a problem in status, and later, if set, of one once the backend's process was started again.
 	says, later []string
 }
 
@@ -122,22 +122,27 @@ func TestMistakesAndWhatIsServed(t *testing.T) {
 			if m.edit != nil {
 				n.configure(after)
 			}
-			n.serves("nothing is killed", false)
-			n.kill(n.backend("mock").PID, syscall.SIGKILL)
-			n.serves("the backend was killed", false)
+			n.serves("nothing is killed", false, false)
+			killed := n.backend("mock").PID
+			n.kill(killed, syscall.SIGKILL)
+			n.eventually("the agent knows that the backend was killed", func() bool {
+				pid := n.backend("mock").PID
+				return pid != killed && (pid == 0) == m.isLost
+			})
+			n.serves("the backend was killed", true, false)
 			n.signal(syscall.SIGKILL)
 			n.launch()
-			n.serves("the agent was killed", true)
+			n.serves("the agent was killed", true, true)
 			if pid := n.backend("mock").PID; pid != 0 {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
 			n.signal(syscall.SIGKILL)
 			n.launch()
-			n.serves("both were killed", true)
+			n.serves("both were killed", true, true)
 			n.signal(syscall.SIGKILL)
 			n.reboot()
 			n.launch()
-			n.serves("the node was booted again", true)
+			n.serves("the node was booted again", true, true)
 
 			mend()
 			if m.restarted { // a process keeps the manifest that it was started with
@@ -152,18 +157,18 @@ func TestMistakesAndWhatIsServed(t *testing.T) {
 	}
 }
 
-// serves checks what is served.
-func (n *mistaken) serves(when string, again bool) {
+// serves checks what is served: whether the backend's process, and the agent, were started since the mistake.
+func (n *mistaken) serves(when string, backendAgain, agentAgain bool) {
 	n.Helper()
 	healthy, others := 4, 2
-	if n.isLost && n.backend("mock").PID == 0 {
+	if n.isLost && backendAgain {
 		healthy = 0
 	}
 	if n.applies && n.edit != nil {
 		others = 3
 	}
-	refused, says := n.isRefused && (again || !n.restarted), n.says
-	if again && n.later != nil {
+	refused, says := n.isRefused && (agentAgain || !n.restarted), n.says
+	if backendAgain && n.later != nil {
 		says = n.later
 	}
 	n.eventually(when+": what is wrong is said", func() bool {
