@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
 )
 
 // The configuration of generic-device-plugin (its types DeviceSpec, Group, Path and USBSpec).
@@ -307,8 +308,14 @@ func (g *generic) paths(resource string, in input, group string, paths []generic
 		return k, nil, false
 	}
 	pattern := path.Clean(paths[main].Path)
-	if name, inDev := strings.CutPrefix(pattern, "/dev/"); !inDev || strings.Trim(name, "*?") == "" {
+	name, inDev := strings.CutPrefix(pattern, "/dev/")
+	first, _, _ := strings.Cut(name, "/")
+	if !inDev || strings.Trim(first, "*?") == "" {
 		g.note("%s: %s is not translated: device nodes are below /dev, and a pattern begins with the beginning of a name.", resource, pattern)
+		return k, nil, false
+	}
+	if never := inventory.Never(inventory.UseNode, pattern, inventory.AnyBackend); never != "" && !inventory.IsDisk(inventory.UseNode, pattern) {
+		g.note("%s: %s is not translated: it also stands for %s, which no container gets; name the devices that are meant.", resource, pattern, never)
 		return k, nil, false
 	}
 	k.Match.Paths = []string{pattern}
