@@ -222,12 +222,13 @@ func TestParametersThatNobodyKnows(t *testing.T) {
 // checked by what the backend declares for its new settings.
 func TestNamesThatNobodyHas(t *testing.T) {
 	t.Parallel()
-	text := strings.NewReplacer("{name: example.com/gpu}", "{name: example.com/gpu, selector: 'device.attributes[\"mock\"].modle != \"\" || true'}").Replace(oneBackend)
+	// With a scenario, the mock's devices may have any attribute.
+	text := strings.Replace(oneBackend, ", scenarioFile: DIR/scenario.yaml}", "}\n        features: [model, modle]", 1)
 	if text == oneBackend {
-		t.Fatal("the resource was not found")
+		t.Fatal("the settings were not found")
 	}
 	n := startNode(t, 4, text)
-	n.wantProblem("resource example.com/gpu: no device of backend mock has the attribute modle; did you mean \"model\"? ("+n.path("node.yaml")+":", ": profiles[0].resources[0].selector)")
+	n.wantProblem("backend mock: no device of backend mock has the attribute or capacity modle; did you mean \"model\"? ("+n.path("node.yaml")+":", ": profiles[0].backends[0].features[1])")
 	n.configure(strings.Replace(text, "count: 4,", "count: 4, attributes: {modle: x},", 1))
 	n.eventually("the problem is gone", func() bool { return !strings.Contains(n.problems(), "modle") })
 }
