@@ -55,9 +55,6 @@ type slicing struct {
 	record *made.Record
 }
 
-// maxShares bounds the claims that share a GPU; mps.replicas has the same bound.
-const maxShares = 100
-
 // newSlicing checks the settings, and adds errors. The record is not opened yet.
 func newSlicing(s timeSlicingSettings, cfg *config, errs *sdk.FieldErrors) *slicing {
 	if s.StateFile = cmp.Or(s.StateFile, defaultTimeSliceFile); s.StateFile == cfg.stateFile {

@@ -3,7 +3,6 @@ package description_test
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -37,25 +36,12 @@ const whole = `{
 func compile(text string) (*description.Compiled, sdk.FieldErrors) {
 	var k description.Kind
 	if err := json.Unmarshal([]byte(text), &k); err != nil {
-		return nil, err.(sdk.FieldErrors) //nolint:errorlint,forcetypeassert // it always is one
+		return nil, sdk.FieldErrors{{Message: err.Error()}}
 	}
 	var errs sdk.FieldErrors
 	c := description.Compile("k", k, &errs)
 	description.CheckNames("kinds", []string{k.Name}, &errs)
 	return c, errs
-}
-
-// list returns a JSON list of n elements, many an object of n members, with %d for their number.
-func list(n int, element string) string { return "[" + elements(n, element) + "]" }
-
-func many(n int, member string) string { return "{" + elements(n, member) + "}" }
-
-func elements(n int, element string) string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = strings.ReplaceAll(element, "%d", strconv.Itoa(i))
-	}
-	return strings.Join(all, ", ")
 }
 
 // A description with all fields is accepted, and keeps them.

@@ -37,6 +37,3 @@ func field(path, name string) string {
 	}
 	return path + "." + name
 }
-
-// index appends a position in a list to a path in the settings.
-func index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

@@ -65,7 +65,6 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 }
 
 const (
-	maxReplicas = 100
 	// mebibyte is the unit of MPS's limits of memory.
 	mebibyte = 1 << 20
 
