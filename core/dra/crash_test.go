@@ -24,6 +24,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
+	"github.com/accelmux/accelmux/core/openfiles"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -116,6 +117,8 @@ func (m *machine) Reset(_ context.Context, _ string, _ []string, ended func()) (
 		m.dirty = ""
 	})
 }
+
+func (m *machine) Users(context.Context, string, []inventory.DeviceNode) (openfiles.Processes, error) { return nil, nil }
 
 func (m *machine) ResetDone(inventory.Key, bool, string) {}
 
