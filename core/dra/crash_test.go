@@ -118,7 +118,9 @@ func (m *machine) Reset(_ context.Context, _ string, _ []string, ended func()) (
 	})
 }
 
-func (m *machine) Users(context.Context, string, []inventory.DeviceNode) (openfiles.Processes, error) { return nil, nil }
+func (m *machine) Users(context.Context, string, []inventory.DeviceNode) (openfiles.Processes, error) {
+	return nil, nil
+}
 
 func (m *machine) ResetDone(inventory.Key, bool, string) {}
 
