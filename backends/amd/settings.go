@@ -47,9 +47,7 @@ type strategy string
 const (
 	// single: partitions have the class of whole GPUs.
 	single strategy = "single"
-	// mixed: partitions have a class of their own.
-	mixed strategy = "mixed"
-	// dynamic: as mixed, and GPUs are switched for claims. AMD's plugin has no such strategy.
+	// dynamic: partitions have a class of their own, as with the schema's third value, mixed, and GPUs are switched for claims. AMD's plugin has no such strategy.
 	dynamic strategy = "dynamic"
 )
 

@@ -47,9 +47,7 @@ type mode string
 const (
 	// modeAF: by the accelerator function that is loaded.
 	modeAF mode = "af"
-	// modeRegion: by the interface that bitstreams must fit.
-	modeRegion mode = "region"
-	// modeDevel is modeRegion with the nodes to program a region by.
+	// modeDevel: by the interface that bitstreams must fit, as with the schema's region, with the nodes to program a region by.
 	modeDevel mode = "region-devel"
 	// modeDynamic: by each function that a bitstream on the node has for it, of which claims have one
 	// programmed.

@@ -21,14 +21,11 @@ import (
 
 // parameters are those of Prepare.
 type parameters struct {
-	// Sharing is [timeSlicing], or empty.
+	// Sharing is TimeSlicing, as NVIDIA's own DRA driver names this strategy, or empty.
 	Sharing string `json:"sharing"`
 	// TimeSlice is one of the names of intervals; empty if the holder asks for none.
 	TimeSlice string `json:"timeSlice"`
 }
-
-// timeSlicing is the name of the strategy in the parameters of NVIDIA's own DRA driver.
-const timeSlicing = "TimeSlicing"
 
 // defaultInterval is the driver's own.
 const defaultInterval = "Default"

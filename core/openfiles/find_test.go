@@ -52,11 +52,18 @@ func TestMain(m *testing.M) {
 	fmt.Println("ready")
 	if what == "thread" {
 		defer runtime.KeepAlive(file)
-		go func() { time.Sleep(time.Hour) }()
+		go pause()
 		_, _, _ = unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0) // of the first thread alone
 	}
-	time.Sleep(time.Hour)
+	pause()
 	_ = file.Close()
+}
+
+// pause waits until the process is killed.
+func pause() {
+	for {
+		_ = unix.Pause() // it returns after each signal of the runtime
+	}
 }
 
 // tree is a procfs with processes of a test: others of this machine are no matter of it.
