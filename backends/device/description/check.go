@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/device/expression"
@@ -27,8 +28,11 @@ var (
 	attributeName = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}$`)
 	envName       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 	metricName    = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
-	resourceName  = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,252}/[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 	infoName      = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	// Its bounds take 1 ms to compile, which few starts need.
+	resourceName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,252}/[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	})
 )
 
 // recoveries and reaches are the words for them.

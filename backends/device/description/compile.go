@@ -292,7 +292,7 @@ func (c checker) step(at string, s Step) CompiledStep {
 
 func (c checker) deviceInfo(at string, d DeviceInfo) CompiledDeviceInfo {
 	out := CompiledDeviceInfo{d.Resource, cmp.Or(d.Type, "pci"), map[string]*expression.Program{}}
-	if d.Resource != "" && !resourceName.MatchString(d.Resource) {
+	if d.Resource != "" && !resourceName().MatchString(d.Resource) {
 		c.add(at+".resource", "%q must be the name of a resource, such as intel.com/sriov", d.Resource)
 	}
 	if !infoName.MatchString(out.Type) {

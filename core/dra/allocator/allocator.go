@@ -5,6 +5,7 @@ package allocator
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -20,8 +21,10 @@ var features = structured.Features{
 	PartitionableDevices: true, PrioritizedList: true,
 }
 
-// selectors are the compiled ones. More are compiled again.
-var selectors = cel.NewCache(64, cel.Features{EnableConsumableCapacity: features.ConsumableCapacity})
+// selectors are the compiled ones. More are compiled again. The agent needs none when it starts.
+var selectors = sync.OnceValue(func() *cel.Cache {
+	return cel.NewCache(64, cel.Features{EnableConsumableCapacity: features.ConsumableCapacity})
+})
 
 // Node is a node for the scheduler.
 type Node struct {
@@ -57,7 +60,7 @@ func (n *Node) AllocateAll(ctx context.Context, pending []Claim) ([]resourceapi.
 	a, err := structured.NewAllocator(ctx, features, structured.AllocatedState{
 		AllocatedDevices: sets.New(n.Allocated...), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity: n.Taken.Clone(),
-	}, classes(n.Classes), n.Slices, selectors)
+	}, classes(n.Classes), n.Slices, selectors())
 	if err != nil {
 		return nil, err
 	}
