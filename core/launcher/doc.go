@@ -4,8 +4,8 @@
 // The two containers share one directory, and nothing else:
 //
 //	agent's container                      the backend's container
-//	supervisor ─► relay (package sandbox's ─► launcher.sock ─► Serve ─► backend
-//	              start of a process)                                     │
+//	supervisor ─► relay ─► launcher.sock ───────────────► Serve ─► backend
+//	                                                                      │
 //	supervisor ◄──────────── backend's own socket in the directory ◄──────┘
 //
 // A relay is the child process that the supervisor signals and waits for. It sends the launcher the backend's

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/openfiles"
+	"github.com/accelmux/accelmux/core/sandbox"
 )
 
 const (
@@ -100,7 +101,7 @@ func listen(socket string) (*net.UnixListener, error) {
 		return nil, fmt.Errorf("make the directory of the socket: %w", err)
 	}
 	// Whatever the umask. The group, which the directory above passes on, is the agent's, too.
-	if err := SetMode(dir, 0o770|os.ModeSetgid); err != nil {
+	if err := sandbox.SetMode(dir, 0o770|os.ModeSetgid); err != nil {
 		return nil, fmt.Errorf("make the directory of the socket: %w", err)
 	}
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -113,15 +114,6 @@ func listen(socket string) (*net.UnixListener, error) {
 		return nil, fmt.Errorf("listen for the agent: %w", err)
 	}
 	return listener, nil
-}
-
-// SetMode changes the mode of a directory, by a descriptor: another process may put a link in its place at any time.
-func SetMode(dir string, mode os.FileMode) error {
-	file, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Chmod(mode), file.Close())
 }
 
 // serve receives a request, and returns the last answer to it: for a start, when the process has ended. The error is io.EOF

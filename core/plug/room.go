@@ -205,7 +205,7 @@ func (r *Room) sandbox(s Start, dir string) (sandbox.Sandbox, error) {
 		box.Checksum, box.ManifestChecksum, box.Pinned = sum, s.Program.Manifest.Sum, s.Program.File != nil
 		// The backend, which may have another user, writes to the directory of its socket. Both have the group of the
 		// directory above.
-		if err := launcher.SetMode(dir, 0o770|os.ModeSetgid); err != nil {
+		if err := sandbox.SetMode(dir, 0o770|os.ModeSetgid); err != nil {
 			return box, fmt.Errorf("share the directory of the socket with the backend's container: %w", err)
 		}
 		return box, nil

@@ -11,40 +11,41 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/accelmux/accelmux/core/launcher"
 )
 
 // init turns a process that Prepare has started into the shim. No main function calls it: every program that
 // starts backends is its own shim, tests too, and to initialise the other packages first, such as those
-// of Kubernetes, would double the time of a start.
+// of Kubernetes, would double the time of a start. Go initialises packages by their names, each after what it imports
+// (https://go.dev/ref/spec#Program_initialization): so this package imports no net, after which most others would come.
 func init() {
 	if len(os.Args) == 1 && os.Args[0] == shimName {
-		shimMain()
+		Replace((&shim{}).run)
 	}
 }
 
-// exitStatus is the shim's exit status if the program cannot be started.
+// exitStatus is the exit status if the program cannot be started.
 const exitStatus = 126
 
-// shimMain replaces this process by its program. It runs on the main thread: only that thread's rights matter,
-// since execve(2) ends the others.
-func shimMain() {
+// Replace replaces this process, which [Sandbox.Prepare] has started, by its program. run is called on the main thread:
+// only that thread's rights matter, since execve(2) ends the others. It has the plan, which it closes, and the pipe for
+// messages to the agent, and returns why the program does not run, as an [ExecError] if that is all that failed.
+func Replace(run func(plan, messages *os.File) error) {
 	out := os.NewFile(reportFD, "report")
-	err := (&shim{out: out}).run()
+	err := run(os.NewFile(planFD, "plan"), out)
 	f := &failure{Text: err.Error()}
 	_ = errors.As(err, &f.Errno)
-	f.Exec = errors.As(err, new(execError))
+	f.Exec = errors.As(err, new(ExecError))
 	if err := write(out, Message{Failure: f}); err != nil {
 		fmt.Fprintln(os.Stderr, "accelmux: start a backend in its sandbox:", f.Text)
 	}
 	syscall.Exit(exitStatus)
 }
 
-// execError is that of execve(2).
-type execError struct{ error }
+// ExecError is that of execve(2), or that of a launcher.
+type ExecError struct{ Err error }
 
-func (e execError) Unwrap() error { return e.error }
+func (e ExecError) Error() string { return e.Err.Error() }
+func (e ExecError) Unwrap() error { return e.Err }
 
 // shim is the process between fork and exec.
 type shim struct {
@@ -74,15 +75,12 @@ func (s *shim) measured(name, detail string, err error) {
 }
 
 // run applies the plan and executes the program. It returns only an error.
-func (s *shim) run() error {
-	in := os.NewFile(planFD, "plan")
+func (s *shim) run(in, out *os.File) error {
+	s.out = out
 	if err := json.NewDecoder(in).Decode(&s.plan); err != nil {
 		return fmt.Errorf("read the plan: %w", err)
 	}
 	_ = in.Close() // read only
-	if s.Launcher != "" {
-		return execError{s.relay()}
-	}
 	var err error
 	if s.status, err = os.Open("/proc/thread-self/status"); err != nil {
 		return fmt.Errorf("read the process's status: %w", err)
@@ -121,26 +119,7 @@ func (s *shim) run() error {
 	if err := write(s.out, Message{Report: &s.report, Had: had}); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	return execError{syscall.Exec(s.Program, s.Args, os.Environ())}
-}
-
-// relay has the program started in another container, and ends as the program ends there. It returns only an
-// error.
-func (s *shim) relay() error {
-	s.Start.Env = os.Environ()
-	runs := false
-	status, err := launcher.Relay(s.Launcher, *s.Start, func(message json.RawMessage) {
-		_, _ = s.out.Write(message) // an agent that has ended reads none
-		runs = true
-	})
-	if err != nil {
-		if runs {
-			_ = s.out.Close() // so that the error is in the backend's log: it is no failure of the start
-		}
-		return err
-	}
-	launcher.EndLike(status)
-	return nil
+	return ExecError{syscall.Exec(s.Program, s.Args, os.Environ())}
 }
 
 // descriptors has all descriptors closed when the program starts, except the standard ones. The file of a pinned program

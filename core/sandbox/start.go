@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/accelmux/accelmux/core/launcher"
 )
 
 // Sandbox describes how a program is started.
@@ -66,8 +64,21 @@ const (
 	programFD
 )
 
-// shimName is the shim's argv[0].
-const shimName = "accelmux-sandbox"
+// RelayName and shimName are the argv[0] of the processes that have a program started elsewhere and here.
+const (
+	RelayName = "accelmux-relay"
+	shimName  = "accelmux-sandbox"
+)
+
+// Elsewhere is the plan of the process that has a program started in another container; see package launcher.
+type Elsewhere struct {
+	// Launcher is the launcher's socket.
+	Launcher string `json:"launcher"`
+	// Program is the program's file name.
+	Program string `json:"program"`
+	// Sandbox is a [Sandbox].
+	Sandbox json.RawMessage `json:"sandbox"`
+}
 
 // plan is what the shim does.
 type plan struct {
@@ -81,9 +92,6 @@ type plan struct {
 	Needs    Needs    `json:"needs"`
 	Dir      string   `json:"dir"`
 	Programs []string `json:"programs"`
-	// Launcher is the socket of the launcher that executes Start; no other field is set then.
-	Launcher string          `json:"launcher,omitempty"`
-	Start    *launcher.Start `json:"start,omitempty"`
 
 	Paths    Paths    `json:"paths"`
 	UID      int      `json:"uid,omitempty"`
@@ -99,24 +107,27 @@ type plan struct {
 // Prepare changes a command so that it starts its program in the sandbox. ExtraFiles has at most the
 // program's file. The caller starts the command, and then calls Wait, or Close if that failed.
 func (s Sandbox) Prepare(cmd *exec.Cmd) (_ *Start, err error) {
-	var p plan
+	var p any
+	name := shimName
 	switch {
 	case s.Launcher != "":
+		name = RelayName
 		box, err := json.Marshal(s)
 		if err != nil {
 			return nil, fmt.Errorf("the sandbox: %w", err)
 		}
-		p = plan{Launcher: s.Launcher, Start: &launcher.Start{Program: filepath.Base(cmd.Args[0]), Sandbox: box}}
+		p = Elsewhere{Launcher: s.Launcher, Program: filepath.Base(cmd.Args[0]), Sandbox: box}
 	case s.Policy.Mode == Off:
 		return &Start{}, nil
 	default:
+		own, err := s.makeOwn()
+		if err != nil {
+			return nil, err
+		}
 		p = plan{
 			Program: cmd.Path, Args: cmd.Args, Pinned: len(cmd.ExtraFiles) > 0, Parent: os.Getpid(), Required: s.Policy.Mode == Required,
 			Needs: s.Paths.at(s.Given), Dir: s.Dir, Programs: append([]string{filepath.Dir(cmd.Path)}, s.Programs...),
-			Paths: s.Paths, UID: s.UID, PIDs: uint64(s.Policy.PIDs), Hidden: s.Hidden, Cgroup: s.Cgroup, NoCgroup: s.NoCgroup, Container: s.Container, //nolint:gosec // validated
-		}
-		if p.Own, err = s.makeOwn(); err != nil {
-			return nil, err
+			Paths: s.Paths, UID: s.UID, PIDs: uint64(s.Policy.PIDs), Hidden: s.Hidden, Cgroup: s.Cgroup, NoCgroup: s.NoCgroup, Container: s.Container, Own: own, //nolint:gosec // validated
 		}
 	}
 	text, err := json.Marshal(p)
@@ -132,7 +143,7 @@ func (s Sandbox) Prepare(cmd *exec.Cmd) (_ *Start, err error) {
 		return nil, errors.Join(fmt.Errorf("the sandbox: make a pipe: %w", err), in.Close())
 	}
 	started := &Start{report: out, child: []*os.File{in, outChild}, box: s}
-	cmd.Path, cmd.Args = "/proc/self/exe", []string{shimName}
+	cmd.Path, cmd.Args = "/proc/self/exe", []string{name}
 	cmd.ExtraFiles = append([]*os.File{in, outChild}, cmd.ExtraFiles...)
 	return started, nil
 }
@@ -149,7 +160,7 @@ func (s Sandbox) makeOwn() (dirs []string, err error) {
 		}
 		if s.Own == "" || !strings.HasPrefix(dir, s.Own+"/") {
 			// What cannot be made is reported as what the process lacks.
-			if os.Mkdir(dir, 0o755) == nil && launcher.SetMode(dir, 0o755) == nil { //nolint:gosec // others read what the program writes there
+			if os.Mkdir(dir, 0o755) == nil && SetMode(dir, 0o755) == nil { //nolint:gosec // others read what the program writes there
 				dirs = append(dirs, dir)
 			}
 			continue
@@ -166,6 +177,15 @@ func (s Sandbox) makeOwn() (dirs []string, err error) {
 		return nil, fmt.Errorf("the sandbox: open the backends' directory to their users: %w", err)
 	}
 	return dirs, nil
+}
+
+// SetMode changes the mode of a directory, by a descriptor: another process may put a link in its place at any time.
+func SetMode(dir string, mode os.FileMode) error {
+	file, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Chmod(mode), file.Close())
 }
 
 // memory returns a file in memory with the data, to be read from its start.
