@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/openfiles"
 	"github.com/accelmux/accelmux/core/round"
+	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -85,12 +85,8 @@ func (l *Lifecycle) users(ctx context.Context, v *round.Round, backend string, i
 func pathsOf(nodes []inventory.DeviceNode) string {
 	const most = 8
 	var paths []string
-	for _, n := range nodes[:min(len(nodes), most)] {
+	for _, n := range nodes {
 		paths = append(paths, n.HostPath)
 	}
-	list := strings.Join(paths, ", ")
-	if more := len(nodes) - most; more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	return list
+	return text.First(paths, most)
 }

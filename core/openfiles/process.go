@@ -37,15 +37,11 @@ type Processes []Process
 
 // String implements [fmt.Stringer].
 func (p Processes) String() string {
-	var names []string
-	for _, one := range p[:min(len(p), maxNamed)] {
-		names = append(names, one.String())
+	names := make([]string, len(p)) // at most maxProcesses
+	for i, one := range p {
+		names[i] = one.String()
 	}
-	list := strings.Join(names, ", ")
-	if more := len(p) - len(names); more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	return list
+	return text.First(names, maxNamed)
 }
 
 func named(procfs string, pid int) Process {

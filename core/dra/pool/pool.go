@@ -13,7 +13,6 @@ package pool
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // Features are the optional features of the API server.
@@ -144,11 +144,7 @@ const maxNoted = 16
 func (b *builder) notes() (all []string) {
 	for _, why := range b.reasons {
 		names := b.omitted[why]
-		text := strings.Join(names[:min(len(names), maxNoted)], ", ")
-		if more := len(names) - maxNoted; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
-		all = append(all, "not published: "+text+": "+why)
+		all = append(all, "not published: "+text.First(names, maxNoted)+": "+why)
 	}
 	return all
 }
