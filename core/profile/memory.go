@@ -154,6 +154,13 @@ func (m *Memory) SetInForce(profile string, configuration []byte) {
 	m.set(func(r *record) { r.Profile, r.Configuration = profile, configuration })
 }
 
+// isInForce reports whether a plan is what was in force last, to the letter of its file.
+func (m *Memory) isInForce(p *Plan) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unread == nil && m.record.Profile == p.Profile.Name && bytes.Equal(m.record.Configuration, p.source)
+}
+
 // accepted returns the settings that a program accepted last as the backend of a name; nil if none are stored.
 func (m *Memory) accepted(backend, command string) []byte {
 	m.mu.Lock()

@@ -129,6 +129,10 @@ func NewSwitch(opts SwitchOptions, loaded Loaded) (*Switch, error) {
 // new ones, as only Advance may; or without a choice the one before, or one that is idle.
 func (s *Switch) first() error {
 	chosen, err := s.choose()
+	if err == nil && s.opts.Memory.isInForce(chosen) {
+		s.current = chosen
+		return nil
+	}
 	before := s.before()
 	switch {
 	case err != nil && s.opts.Labels == nil:
