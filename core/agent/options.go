@@ -122,8 +122,8 @@ type Timing struct {
 	// SwitchLimit is how long a new configuration may wait for its backends
 	// before it is applied without those that are late. Default 30s.
 	SwitchLimit time.Duration
-	// Stop is how long the backends may take to end with the agent: SIGTERM must leave
-	// nothing behind within 5 s. Default 3s.
+	// Stop is how long the backends may take to end with the agent: longer than a process that ignores SIGTERM has, as all
+	// of them must be scheduled on a busy node. Default 10s.
 	Stop time.Duration
 	// ResetBackoff is the pause after the first reset that did not help; it
 	// doubles up to 64 times that. Default 10s.
@@ -185,7 +185,7 @@ func (o Options) withDefaults() Options {
 		o.Timing.HostFiles = 30 * time.Second
 	}
 	if o.Timing.Stop == 0 {
-		o.Timing.Stop = 3 * time.Second
+		o.Timing.Stop = 10 * time.Second
 	}
 	return o
 }

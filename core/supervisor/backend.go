@@ -144,13 +144,13 @@ func (b *backend) run() {
 	}
 }
 
-// stopped waits for the end of the goroutine, at most until expired is closed, and reports
-// whether it ended. The instances that are still in ending then hang in the kernel.
-func (b *backend) stopped(expired <-chan struct{}) bool {
+// stopped waits for the end of the goroutine, at most until ctx ends, and reports whether it
+// ended. The instances that are still in ending then hang in the kernel.
+func (b *backend) stopped(ctx context.Context) bool {
 	select {
 	case <-b.done:
 		return true
-	case <-expired:
+	case <-ctx.Done():
 	}
 	select {
 	case <-b.done:

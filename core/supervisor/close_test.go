@@ -11,21 +11,6 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// Verifies that Close accepts processes that end shortly after its deadline, which passes
-// when this process itself did not run.
-func TestCloseTooLate(t *testing.T) {
-	timing := fast()
-	timing.Reap = 10 * time.Second
-	r := newRig(t, timing)
-	r.run(spec("normal"))
-	r.untilState(supervisor.Running)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := r.Close(ctx); err != nil {
-		t.Error(err)
-	}
-}
-
 // Verifies that Close names the backend that had not stopped at its deadline.
 func TestCloseNamesTheLate(t *testing.T) {
 	timing := fast()

@@ -63,9 +63,3 @@ func (t Timing) withDefaults() Timing {
 	}
 	return t
 }
-
-// closing bounds Supervisor.Close: the two waits of a stop, the rest of the output, and
-// some time to be scheduled.
-func (t *Timing) closing() time.Duration {
-	return t.Terminate + t.Kill + 2*t.Reap + 400*time.Millisecond
-}
