@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/accelmux/accelmux/cmd/accelmux/memory"
 	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/condition"
@@ -59,13 +60,12 @@ with an error while another one uses the --state-dir.`,
 		Args: arguments.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer outlivePipes()() // the agent must not die because its log cannot be written
-			collectLater()
 			log, err := newLogger(cmd.ErrOrStderr(), run.level, run.format)
 			if err != nil {
 				return err
 			}
 			run.Log = log
-			limitMemory("/", log)
+			memory.Limit("/", log)
 			if err := run.kubelet(cmd); err != nil {
 				return err
 			}

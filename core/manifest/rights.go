@@ -53,7 +53,7 @@ func (k kind) problem(entry, owner string) string {
 		return "is not a capability such as CAP_SYS_ADMIN"
 	case k == calls && !callGroup.MatchString(entry):
 		return "is not a group of system calls such as @raw-io"
-	case k == variables && !variable.MatchString(entry):
+	case k == variables && (len(entry) > maxVariable || !variable.MatchString(entry)):
 		return `is not a variable's name, nor the beginning of one and "*"`
 	case k == interfaces && (!plain || strings.ContainsAny(entry, "/: ")):
 		return "is not the name of a network interface, nor a pattern of path.Match"

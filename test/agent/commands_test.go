@@ -26,6 +26,17 @@ func accelmux(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), command.ProcessState.ExitCode()
 }
 
+// No garbage is collected before main begins: at every start that took more processor time than the initialisation itself.
+func TestCollectsNothingAtStart(t *testing.T) {
+	t.Parallel()
+	command := exec.CommandContext(t.Context(), filepath.Join(built.Dir(t), "accelmux"), "version")
+	command.Env = []string{"GODEBUG=gctrace=1"}
+	out, err := command.CombinedOutput()
+	if err != nil || !bytes.HasPrefix(out, []byte("accelmux version ")) {
+		t.Errorf("%v; it printed\n%s", err, out)
+	}
+}
+
 // `accelmux validate` checks the settings of backends and the names of a configuration by what their programs declare,
 // and names those whose program it cannot start.
 func TestValidate(t *testing.T) {

@@ -1,4 +1,4 @@
-package main
+package memory
 
 import (
 	"log/slog"
@@ -53,7 +53,7 @@ func TestLimitMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			limitMemory(root, slog.New(slog.DiscardHandler))
+			Limit(root, slog.New(slog.DiscardHandler))
 			if got := debug.SetMemoryLimit(-1); got != c.want {
 				t.Errorf("the limit is %d, want %d", got, c.want)
 			}

@@ -1,4 +1,4 @@
-package main
+package memory
 
 import (
 	"bufio"
@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// limitMemory sets the garbage collector's memory limit to three quarters of the cgroup's; the
+// Limit sets the garbage collector's memory limit to three quarters of the cgroup's; the
 // backends are in the same cgroup and need the rest. Without it the heap may double up to the
 // limit, and the kernel kills the agent. GOMEMLIMIT in the environment takes precedence. root is "/" except in tests.
-func limitMemory(root string, log *slog.Logger) {
+func Limit(root string, log *slog.Logger) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}

@@ -1,4 +1,5 @@
-package main
+// Package memory adapts Go's garbage collector to the agent: see [Limit], and init, which needs no call.
+package memory
 
 import (
 	"os"
@@ -43,6 +44,10 @@ type collector struct {
 	// collection of that is no reason to return memory again.
 	pending, returning atomic.Bool
 }
+
+// init applies to all commands, and before most packages are initialised, which allocates 8 MB: Go initialises packages
+// by their names, each after what it imports (https://go.dev/ref/spec#Program_initialization), so this package imports little.
+func init() { collectLater() }
 
 // collectLater delays the first garbage collection beyond the start. Later collections leave a
 // small heap room to grow, and unused memory is returned to the system. It does nothing if
