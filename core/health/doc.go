@@ -46,8 +46,7 @@
 //   - If a parent is not listed, evidence that all its partitions report applies to it.
 //   - A device that the backend could not look at has the fault [CodeUnread], which does not stick. Nothing is
 //     evidence about it meanwhile, and the delay does not pass.
-//   - If the faults of a backend take more than 4 MiB, only the gravest of each device is
-//     stored until all are gone; Notes has the problem.
+//   - A device has at most 8 faults, the gravest, and their messages are cut after 256 bytes.
 //   - Devices of a backend that has been lost for longer than its holdover have
 //     the fault [CodeBackendLost], which does not stick.
 //

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 const (
@@ -17,8 +18,11 @@ const (
 	// CodeUnread is the fault of a device that the backend could not look at.
 	CodeUnread = "unread"
 
-	maxFaults = 16
-	maxNote   = 1024
+	// maxFaults bounds the faults of a device: the gravest stay. maxMessage bounds, in bytes, a fault's message and
+	// the note of a failed reset. So the faults of a backend with [inventory.MaxDevices] devices, each with every fault
+	// it may have, take 20 MiB at most.
+	maxFaults  = 8
+	maxMessage = 256
 	// resetGrace is how long after a reset a report may have been measured before it.
 	resetGrace = time.Minute
 	// flapWindow is how long a device must be healthy for its falls to be forgotten.
@@ -69,8 +73,6 @@ type record struct {
 	// falls counts changes from healthy to unhealthy in the current flap window.
 	falls        int
 	healthySince time.Time
-	// tight is set while the faults of its backend exceed their budget; see Judge.keepBudget.
-	tight bool
 }
 
 func (r *record) find(code string, derived bool) *fault {
@@ -85,9 +87,8 @@ func (r *record) find(code string, derived bool) *fault {
 // report takes a report of the backend. It may be the same one again.
 func (r *record) report(h inventory.Health, now time.Time) bool {
 	changed := false
-	h = r.fitting(h)
 	if h.State == inventory.StateUnhealthy {
-		changed = r.add(fault{code: h.Code, message: h.Message, recovery: h.Recovery, reach: h.Reach, since: now}, now)
+		changed = r.add(fault{code: h.Code, message: text.Cut(h.Message, maxMessage), recovery: h.Recovery, reach: h.Reach, since: now}, now)
 	}
 	for _, f := range r.faults {
 		switch {
@@ -143,7 +144,7 @@ func (r *record) add(n fault, now time.Time) bool {
 	r.sort()
 	// If there are too many, a cleared one goes first, then the lightest and newest, which
 	// may be the new one itself: then nothing has changed.
-	if len(r.faults) > r.most() {
+	if len(r.faults) > maxFaults {
 		drop := len(r.faults) - 1
 		for i, f := range slices.Backward(r.faults) {
 			if f.cleared() {
@@ -165,14 +166,6 @@ func (r *record) reachedSince(reach inventory.Reach, now time.Time) time.Time {
 		}
 	}
 	return since
-}
-
-// most returns how many faults of the device may be stored.
-func (r *record) most() int {
-	if r.tight {
-		return 1
-	}
-	return maxFaults
 }
 
 // renew takes another report of a standing fault.

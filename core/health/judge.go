@@ -68,8 +68,6 @@ type Judge struct {
 	version uint64
 	logged  int
 	absent  int // maxAbsent, but for tests
-	// tight are the backends whose faults exceed their budget.
-	tight map[string]bool
 
 	file *stateFile
 }
@@ -90,7 +88,7 @@ func Open(o Options) (*Judge, error) {
 	j := &Judge{
 		now: o.Now, log: o.Log,
 		absent:   maxAbsent,
-		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, tight: map[string]bool{},
+		policies: map[string]BackendPolicy{}, handled: map[string]uint64{},
 		file: &stateFile{path: o.Path, bootID: o.BootID, log: o.Log, write: checkpoint.Writer{Unsynced: true}.Write},
 	}
 	var outdated bool
@@ -98,16 +96,14 @@ func Open(o Options) (*Judge, error) {
 		j.version++
 	}
 	j.prune()
-	j.keepBudget()
 	return j, nil
 }
 
-// Notes returns problems with the state file, and of backends whose faults exceed their
-// budget.
+// Notes returns problems with the state file.
 func (j *Judge) Notes() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return append(j.file.problems(), j.budgetNotes()...)
+	return j.file.problems()
 }
 
 // SetPolicies replaces all policies. They apply from the next Judge on.
@@ -128,7 +124,7 @@ func (j *Judge) ResetDone(k inventory.Key, recovered bool, message string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := j.now()
-	message = text.Cut(message, maxNote)
+	message = text.Cut(message, maxMessage)
 	for _, key := range append(j.unlistedParent(k), k) {
 		r := j.records[key]
 		if r != nil && r.resetDone(recovered, message, now) {
@@ -213,12 +209,11 @@ func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time) {
 		}
 	}
 	j.prune()
-	j.keepBudget()
 	return next
 }
 
 func (j *Judge) record(k inventory.Key) *record {
-	r := &record{seen: j.now(), tight: j.tight[k.Backend]}
+	r := &record{seen: j.now()}
 	j.records[k] = r
 	return r
 }

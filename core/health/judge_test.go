@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -223,17 +225,27 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
+// Verifies that the number of a device's faults and their messages are bounded, with the gravest and the oldest kept, and
+// that a restart changes none of them.
 func TestFaultsAreBounded(t *testing.T) {
 	r := newRig(t, "a")
+	long := func(code string, recovery backendv1.Recovery) *backendv1.Health {
+		h := faulty(code, recovery)
+		h.Message = strings.Repeat("w", 1000)
+		return h
+	}
 	for i := range 30 {
-		r.say("a", faulty(fmt.Sprintf("s%02d", i), self))
+		r.say("a", long(fmt.Sprintf("s%02d", i), self))
 		r.wait(time.Second)
 	}
-	r.say("a", faulty("worst", replacement))
-	v := r.judgeNow()
-	faults := v.Verdict(key("a")).Faults
-	if len(faults) != maxFaults || faults[0].Code != "worst" || faults[1].Code != "s00" {
+	r.say("a", long("worst", replacement))
+	faults := r.judgeNow().Verdict(key("a")).Faults
+	if len(faults) != maxFaults || faults[0].Code != "worst" || faults[1].Code != "s00" || len(faults[1].Message) > maxMessage {
 		t.Fatalf("%d faults are kept, first %+v", len(faults), faults[:2])
+	}
+	r.restart()
+	if diff := cmp.Diff(faults, r.judgeNow().Verdict(key("a")).Faults); diff != "" {
+		t.Errorf("the faults after a restart:\n%s", diff)
 	}
 	// A new fault is not dropped in favour of the cleared ones.
 	r.say("a", recovered())

@@ -9,7 +9,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/text"
 )
 
 // The payload of the state file is JSON:
@@ -18,12 +17,8 @@ import (
 //
 // Unknown fields are ignored: a newer version may have added them. A change that
 // an older reader would get wrong needs another version in the magic. 8,192
-// devices with 16 faults each fit into [checkpoint.MaxSize].
-const (
-	stateMagic = "accelmux-health/1"
-	// maxStoredMessage is how many bytes of a message are stored.
-	maxStoredMessage = 256
-)
+// devices with 8 faults each fit into [checkpoint.MaxSize].
+const stateMagic = "accelmux-health/1"
 
 type state struct {
 	BootID  string        `json:"bootID"`
@@ -73,7 +68,7 @@ func storedDevices(records map[inventory.Key]*record) []stateDevice {
 		d := stateDevice{Backend: k.Backend, ID: k.ID, Seen: r.seen.UTC().Round(0)}
 		for _, f := range r.faults {
 			d.Faults = append(d.Faults, stateFault{
-				Code: f.code, Message: text.Cut(f.message, maxStoredMessage), Note: text.Cut(f.note, maxStoredMessage),
+				Code: f.code, Message: f.message, Note: f.note,
 				Recovery: f.recovery.String(), Reach: string(f.reach), Since: f.since.UTC().Round(0), ReachSince: f.reachSince.UTC().Round(0),
 				Over: f.cleared(), Reset: !f.resetAt.IsZero(), Derived: f.derived,
 			})
