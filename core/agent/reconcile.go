@@ -115,7 +115,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	plugin, waiting := round.ForDevicePlugin(table, held, a.known)
 	table.Problems = slices.Concat(table.Problems, waiting, unknown)
 	v := round.New(round.Round{
-		Profile: current.Profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
+		Profile: current.Profile, Snapshot: snapshot, Health: judged, Table: table, ForKubelet: plugin, Names: names, Removed: removed, Unusable: unusable,
 	})
 	a.round.Store(v)
 	a.earlier.Store(v, held) // before kubelet gets the devices

@@ -26,7 +26,9 @@ type Round struct {
 	Health *health.View
 	// Table has the resources; the verdicts on their devices are complete.
 	Table *resource.Table
-	Names *cdi.Names
+	// ForKubelet has what the device plugin API serves of the table; nil for all of it.
+	ForKubelet *resource.Table
+	Names      *cdi.Names
 	// Removed are devices that are allocated and that their backend no longer lists, as they
 	// were last seen.
 	Removed map[inventory.Key]SeenDevice
@@ -107,6 +109,14 @@ func (r *Round) Resources() []*resource.Resource {
 		return nil
 	}
 	return r.Table.Resources
+}
+
+// ToKubelet returns the resources as the device plugin API serves them.
+func (r *Round) ToKubelet() []*resource.Resource {
+	if r != nil && r.ForKubelet != nil {
+		return r.ForKubelet.Resources
+	}
+	return r.Resources()
 }
 
 // Each calls show with every device of the snapshot and then the removed ones, each with

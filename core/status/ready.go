@@ -73,14 +73,15 @@ func notReported(name string, s supervisor.Status) string {
 	return fmt.Sprintf("backend %s has not reported yet; its last failure: %s", name, s.LastError)
 }
 
-// unregistered returns the resources that kubelet has not accepted yet, or no longer has.
+// unregistered returns the resources that kubelet has not accepted yet, or no longer has. One that waits for claims, because
+// its devices were moved back from dynamic resource allocation, is not to be accepted yet: a problem reports that.
 func (f Facts) unregistered() []string {
 	serving := map[string]bool{}
 	for _, s := range f.Kubelet.Resources {
 		serving[s.Resource] = s.State == deviceplugin.StateServing
 	}
 	var missing []string
-	for _, r := range f.Round.Resources() {
+	for _, r := range f.Round.ToKubelet() {
 		if !isDRA(r) && (len(r.Devices) > 0 || r.Held) && !serving[r.Name] {
 			missing = append(missing, "kubelet has not accepted resource "+r.Name+" yet")
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status/listing"
 )
 
@@ -148,6 +149,39 @@ func TestNotReadyForDRA(t *testing.T) {
 	} {
 		f := draFactsOf(t)
 		c.change(&f)
+		if diff := cmp.Diff(append([]string{}, c.want...), f.NotReady()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Verifies that a resource of the device plugin API that kubelet is not to have yet keeps no node from being ready, for as long
+// as claims have its devices; and that one that kubelet is to have does.
+func TestReadyDuringAMove(t *testing.T) {
+	const missing = "kubelet has not accepted resource ex.com/a yet"
+	for name, c := range map[string]struct {
+		hooks, extended bool
+		want            []string
+	}{
+		"claims of an extended resource have prepared devices": {true, true, nil},
+		"the devices are not prepared":                         {false, true, []string{missing}},
+		"the claims are not of an extended resource":           {true, false, []string{missing}},
+	} {
+		f := draFactsOf(t)
+		r := f.Round.Table.Resources[0]
+		r.API = config.APIDevicePlugin
+		for i := range r.Devices {
+			d := *r.Devices[i].Device
+			d.Hooks.Prepare = c.hooks
+			r.Devices[i].Device = &d
+		}
+		for _, all := range f.Allocations {
+			all[0].Claim.Extended = c.extended
+		}
+		before := *f.Round
+		before.ForKubelet, _ = round.ForDevicePlugin(f.Round.Table, f.Allocations, nil)
+		f.Round = round.New(before)
+		f.Kubelet.Resources = []deviceplugin.Status{{Resource: "ex.com/a", State: deviceplugin.StateEmpty}}
 		if diff := cmp.Diff(append([]string{}, c.want...), f.NotReady()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
