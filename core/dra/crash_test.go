@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -41,6 +42,8 @@ type machine struct {
 	boot int
 	// hooks: the backend is called to prepare and to release. resets: the device is reset after use.
 	hooks, resets bool
+	// unlisted: the backend does not list the device any more.
+	unlisted bool
 
 	mu      sync.Mutex
 	step    int
@@ -145,8 +148,11 @@ func (m *machine) start() {
 		m.t.Fatal(err)
 	}
 	d := device("GPU-0")
-	d.Hooks = inventory.Hooks{Prepare: m.hooks, Release: m.hooks}
+	d.Hooks, d.Parent, d.ResetGroup = inventory.Hooks{Prepare: m.hooks, Release: m.hooks}, "card", "link"
 	backend := &inventory.Backend{Name: "mock", Description: inventory.Description{Reset: true}, Devices: []*inventory.Device{d.Device}}
+	if m.unlisted {
+		backend.Devices = nil
+	}
 	served := &resource.Resource{Resource: config.Resource{Name: "example.com/gpu"}, Devices: []resource.Device{{Device: d.Device}}}
 	if m.resets {
 		served.Reset = config.ResetDevicesAfterUse
@@ -350,5 +356,33 @@ func (m *machine) run(reboot, deleted, another bool) {
 	})
 	if all := m.driver.opts.Record.All(); len(all) > 0 {
 		m.t.Errorf("in the record are %v", all)
+	}
+}
+
+// Verifies that a reset does not reach a device that a claim has, by its group or its parent, also if the agent has
+// restarted since and the backend no longer lists the device: at whatever step the agent crashed.
+func TestResetScopeOfAClaimSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	device := inventory.Key{Backend: "mock", ID: "GPU-0"}
+	for _, hooks := range []bool{false, true} {
+		for at := 0; ; at++ { // 0: after the answer
+			m := &machine{t: t, dir: t.TempDir(), hooks: hooks, crashAt: at}
+			m.start()
+			_, err := m.driver.prepare(m.running, claimOf("x"), false, 0)
+			m.stop()
+			m.crashed, m.crashAt, m.unlisted = false, 0, true
+			m.start()
+			held := len(m.book.AllocationsOf(device)) > 0
+			if scope := m.book.ResetScopes()[device]; held && (scope.Group != "link" || !slices.Equal(scope.Parents, []string{"card"})) {
+				t.Errorf("crash at step %d, hooks %v: the scope of the device is %+v", at, hooks, scope)
+			}
+			m.stop()
+			if at == 0 && (err != nil || !held) {
+				t.Errorf("hooks %v: the device is held: %v; %v", hooks, held, err)
+			}
+			if at > 0 && err == nil {
+				break
+			}
+		}
 	}
 }

@@ -114,9 +114,6 @@ type Driver struct {
 	refusal    string
 	// failure is why kubelet is no longer served.
 	failure error
-	// unfinished are the claims that kubelet called to prepare, also in vain, and has not called to
-	// unprepare: it calls for that, or the pod stays.
-	unfinished map[types.UID]bool
 	// preparing are the preparations that take long, until kubelet has the result.
 	preparing map[types.UID]*preparation
 	// running ends with the driver, and background has the preparations for which kubelet does not wait.
@@ -141,7 +138,7 @@ func Start(ctx context.Context, opts Options) (*Driver, error) {
 	if opts.Answered == nil {
 		opts.Answered = func(Call, string, time.Duration, error) {}
 	}
-	d := &Driver{opts: opts, log: opts.Log.With("driver", opts.Name), published: make(chan struct{}), done: make(chan struct{}), unfinished: map[types.UID]bool{}, preparing: map[types.UID]*preparation{}, slowAnswer: slowAnswer}
+	d := &Driver{opts: opts, log: opts.Log.With("driver", opts.Name), published: make(chan struct{}), done: make(chan struct{}), preparing: map[types.UID]*preparation{}, slowAnswer: slowAnswer}
 	if err := d.start(ctx); err != nil {
 		return nil, fmt.Errorf("start the DRA driver %s: %w", opts.Name, err)
 	}
@@ -269,13 +266,6 @@ func (d *Driver) HandleError(_ context.Context, err error, message string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failure = fmt.Errorf("%s: %w", message, err)
-}
-
-// isFinished reports whether kubelet has unprepared all claims that it called to prepare.
-func (d *Driver) isFinished() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.unfinished) == 0
 }
 
 // Failed returns why the driver no longer serves kubelet, and must be started again; nil if it

@@ -17,7 +17,6 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"github.com/accelmux/accelmux/core/backoff"
@@ -261,23 +260,75 @@ func TestSocketsAreMadeAgain(t *testing.T) {
 // after it was configured, and as long as kubelet has a claim to unprepare.
 func TestDriverStaysForKubelet(t *testing.T) {
 	for name, c := range map[string]struct {
-		needed     time.Time
-		unfinished map[types.UID]bool
-		want       bool
+		needed time.Time
+		called bool
+		want   bool
 	}{
-		"just ended":   {time.Now(), nil, true},
-		"ended":        {time.Now().Add(-2 * linger), nil, false},
-		"never needed": {time.Time{}, nil, false},
-		"not prepared": {time.Time{}, map[types.UID]bool{"uid": true}, true},
+		"just ended":   {time.Now(), false, true},
+		"ended":        {time.Now().Add(-2 * linger), false, false},
+		"never needed": {time.Time{}, false, false},
+		"not prepared": {time.Time{}, true, true},
 	} {
 		f := NewFrontend(Options{Record: record(t, t.TempDir()), KubeletRootDir: t.TempDir(), Client: newAPIServer()})
-		f.drivers["gone"], f.needed["gone"] = &slot{driver: &Driver{unfinished: c.unfinished}}, c.needed
+		f.drivers["gone"], f.needed["gone"] = &slot{}, c.needed
+		if c.called {
+			f.opts.Record.Called(claim.ID{Driver: "gone", UID: "uid"})
+		}
 		if _, got := f.wanted(roundOf(nil))["gone"]; got != c.want {
 			t.Errorf("%s: the driver stays: %v, want %v", name, got, c.want)
 		}
 		f.wanted(roundOf([]config.API{config.APIDRA}, []resource.Device{device("GPU-0")}))
 		if p, ok := f.wanted(roundOf(nil))[driverName]; !ok || len(p.Devices) > 0 {
 			t.Errorf("a driver that was configured until now stays: %v, with the devices %v", ok, p.Devices)
+		}
+	}
+}
+
+// Verifies that a driver that is not configured any more ends when its last claim has ended, whoever ended it: kubelet, or
+// the Reconciler for a kubelet that never calls to unprepare it, also one whose file cannot be read; and that it stays
+// for a claim that could not be prepared, of which only kubelet's call is known.
+func TestDriverEndsWithItsLastClaim(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(t *testing.T, r *rig, k *reconciler, d *Driver)
+		want bool
+	}{
+		"none has ended it": {func(*testing.T, *rig, *reconciler, *Driver) {}, true},
+		"kubelet": {func(t *testing.T, _ *rig, _ *reconciler, d *Driver) {
+			if results, err := d.UnprepareResourceClaims(t.Context(), []kubeletplugin.NamespacedObject{{UID: "uid-x"}}); err != nil || results["uid-x"] != nil {
+				t.Error(results, err)
+			}
+		}, false},
+		"the Reconciler": {func(t *testing.T, r *rig, k *reconciler, _ *Driver) {
+			err := r.cluster.ResourceV1().ResourceClaims("ns").Delete(t.Context(), "x", metav1.DeleteOptions{})
+			if err := errors.Join(err, k.End(t.Context(), claim.ID{Driver: driverName, UID: "uid-x"})); err != nil {
+				t.Error(err)
+			}
+		}, false},
+		"a preparation that failed": {func(t *testing.T, _ *rig, _ *reconciler, d *Driver) {
+			if err := endClaim(d.opts.Record, d.opts.Lifecycle, driverName, "uid-x"); err != nil {
+				t.Error(err)
+			}
+		}, true},
+	} {
+		r, k := newReconciler(t)
+		d := &Driver{
+			opts: Options{Name: driverName, NodeName: node, BootID: r.boot, Lifecycle: r.lifecycle, Record: r.opts.Record, Answered: func(Call, string, time.Duration, error) {}},
+			log:  slog.New(slog.DiscardHandler), devices: map[string]resource.Device{"gpu-0": device("GPU-0")}, publication: Publication{Backend: mock},
+		}
+		r.allocate(t, "x", nil, result("a", "gpu-0"))
+		x, err := r.cluster.ResourceV1().ResourceClaims("ns").Get(t.Context(), "x", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if results, err := d.PrepareResourceClaims(t.Context(), []*resourceapi.ResourceClaim{x}); err != nil || results["uid-x"].Err != nil {
+			t.Fatal(results, err)
+		}
+		c.end(t, r, k, d)
+		f := NewFrontend(Options{Record: r.opts.Record, KubeletRootDir: t.TempDir(), Client: r.cluster})
+		f.linger = 0
+		f.drivers[driverName] = &slot{driver: d}
+		if _, got := f.wanted(roundOf(nil))[driverName]; got != c.want {
+			t.Errorf("ended by %s: the driver stays: %v, want %v", name, got, c.want)
 		}
 	}
 }

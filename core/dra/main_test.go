@@ -70,7 +70,7 @@ func (f *fakeLifecycle) PrepareClaim(ctx context.Context, r lifecycle.ClaimReque
 	if held != nil {
 		return held
 	}
-	if err = errors.Join(err, r.Taken()); err == nil && backend != nil {
+	if err = errors.Join(err, r.Taken(nil)); err == nil && backend != nil {
 		err = backend(ctx)
 	}
 	if err != nil {

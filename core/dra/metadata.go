@@ -39,5 +39,9 @@ func (r *Reconciler) endClaim(i claim.ID, c *claim.Claim) error {
 		c = &claim.Claim{Driver: i.Driver, UID: i.UID}
 	}
 	err := removeMetadata(r.opts.Record, r.opts.KubeletRootDir, r.opts.CDIDir, c)
-	return errors.Join(err, endClaim(r.opts.Record, r.opts.Lifecycle, i.Driver, i.UID))
+	err = errors.Join(err, endClaim(r.opts.Record, r.opts.Lifecycle, i.Driver, i.UID))
+	if err == nil {
+		r.opts.Record.Finish(i)
+	}
+	return err
 }

@@ -25,9 +25,7 @@ import (
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	for _, c := range claims {
-		d.mu.Lock()
-		d.unfinished[c.UID] = true
-		d.mu.Unlock()
+		d.opts.Record.Called(claim.ID{Driver: d.opts.Name, UID: c.UID})
 		began := time.Now()
 		prepared, err := d.prepareForKubelet(ctx, c)
 		d.opts.Answered(CallPrepare, d.opts.Name, time.Since(began), err)
@@ -60,9 +58,7 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 			d.log.Warn("a claim was not unprepared", "claim", c.Namespace+"/"+c.Name, "error", err)
 			continue
 		}
-		d.mu.Lock()
-		delete(d.unfinished, c.UID)
-		d.mu.Unlock()
+		d.opts.Record.Finish(claim.ID{Driver: d.opts.Name, UID: c.UID})
 	}
 	return results, nil
 }
@@ -163,8 +159,9 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbo
 func (d *Driver) prepareRequest(ctx context.Context, c *resourceapi.ResourceClaim, request *request, unbound bool, limit time.Duration) (*claim.Claim, error) {
 	next, taken := d.recorded(c, request), false
 	next.Unbound, request.Limit = unbound, limit
-	request.Taken = func() error {
+	request.Taken = func(held []holders.ClaimedDevice) error {
 		taken = true
+		setResetScopes(next, held)
 		if slices.ContainsFunc(request.Devices, func(r lifecycle.ClaimDevice) bool { return r.Device.Hooks.Prepare && !r.Admin }) {
 			return written(d.opts.Record.Put(next))
 		}
@@ -193,6 +190,16 @@ func (d *Driver) prepareRequest(ctx context.Context, c *resourceapi.ResourceClai
 		err = temporary{err}
 	}
 	return nil, err
+}
+
+// setResetScopes stores the reset scopes of the devices that a claim holds.
+func setResetScopes(c *claim.Claim, held []holders.ClaimedDevice) {
+	for i := range c.Devices {
+		d := &c.Devices[i]
+		if j := slices.IndexFunc(held, func(h holders.ClaimedDevice) bool { return h.Device == d.Key() }); j >= 0 {
+			d.ResetGroup, d.Parents = held[j].Reset.Group, held[j].Reset.Parents
+		}
+	}
 }
 
 // written returns the error of a write of the record.

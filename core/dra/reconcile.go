@@ -123,6 +123,7 @@ func restored(c *claim.Claim) (devices []lifecycle.RestoredDevice) {
 			i = len(devices)
 			devices = append(devices, lifecycle.RestoredDevice{
 				Device: d.Key(), Shared: d.Share != "", Admin: d.Admin, Amounts: map[string]int64{},
+				Reset:      holders.ResetScope{Group: d.ResetGroup, Parents: d.Parents},
 				Definition: lifecycle.Definition{Name: d.CDI, Content: string(d.Edits)},
 			})
 		}

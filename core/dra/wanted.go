@@ -56,8 +56,8 @@ func (f *Frontend) wanted(r *round.Round) map[string]wanted {
 	for _, i := range f.opts.Record.Unreadable() {
 		f.keep(all, i.Driver, running)
 	}
-	for name, driver := range running {
-		if driver != nil && !driver.isFinished() {
+	for name := range running {
+		if f.opts.Record.IsCalled(name) {
 			f.keep(all, name, running)
 		}
 	}

@@ -22,9 +22,9 @@ type ClaimRequest struct {
 	// Limit is how long each backend may take; 0 for the usual limit, which is that of kubelet. With a limit, a
 	// device whose preparation fails is unhealthy for a while.
 	Limit time.Duration
-	// Taken, if set, is called when the claim holds the devices, before a backend prepares them: the
+	// Taken, if set, is called when the claim holds the devices, with these, before a backend prepares them: the
 	// claim must be in the record then. An error ends the preparation.
-	Taken func() error
+	Taken func(held []holders.ClaimedDevice) error
 	// Store, if set, is called with the definitions, in the order of the devices, before these are
 	// written: it stores them in the record, from which they can be written again. The preparation
 	// fails with its error.
@@ -61,11 +61,12 @@ type Definition struct {
 // writes their CDI definitions. If it fails after Taken was called, the caller must call EndClaim, which
 // releases what was prepared. It may be called again.
 func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
-	if err := l.opts.Book.TakeClaim(ctx, r.Claim, l.claimedDevices(r)); err != nil {
+	held := l.claimedDevices(r)
+	if err := l.opts.Book.TakeClaim(ctx, r.Claim, held); err != nil {
 		return err
 	}
 	if r.Taken != nil {
-		if err := r.Taken(); err != nil {
+		if err := r.Taken(held); err != nil {
 			return err
 		}
 	}
@@ -113,6 +114,8 @@ type RestoredDevice struct {
 	// Shared, Amounts and Admin are those of [ClaimDevice], Definition is what PrepareClaim stored.
 	Shared, Admin bool
 	Amounts       map[string]int64
+	// Reset is the reset scope of a device that the claim holds.
+	Reset holders.ResetScope
 	Definition
 }
 
@@ -121,7 +124,7 @@ func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) 
 	var held []holders.ClaimedDevice
 	for _, d := range devices {
 		if !d.Admin {
-			held = append(held, holders.ClaimedDevice{Device: d.Device, Shared: d.Shared, Amounts: d.Amounts})
+			held = append(held, holders.ClaimedDevice{Device: d.Device, Shared: d.Shared, Amounts: d.Amounts, Reset: d.Reset})
 		}
 	}
 	l.opts.Book.RestoreClaim(claim, held)

@@ -66,6 +66,9 @@ type Device struct {
 	// Admin: the claim has admin access. The device may have other holders, and the claim does
 	// not hold it.
 	Admin bool `json:"admin,omitempty"`
+	// ResetGroup and Parents are the device's reset scope, by IDs: a reset of one of these reaches the device.
+	ResetGroup string   `json:"resetGroup,omitempty"`
+	Parents    []string `json:"parents,omitempty"`
 	// CDI is the name of the definition of this device for this claim.
 	CDI string `json:"cdi"`
 	// Parameters are those that the backend's Prepare got; nil for none.

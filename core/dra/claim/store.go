@@ -58,6 +58,9 @@ type Store struct {
 	unreadable map[ID]string
 	// ended are those among them for which End was called.
 	ended map[ID]bool
+	// called are those that kubelet called to prepare, also in vain, and has not called to unprepare: it calls for that, or
+	// the pod stays.
+	called map[ID]bool
 	// locks are those of the claims that are locked; each is closed when its claim is unlocked.
 	locks map[ID]chan struct{}
 }
@@ -66,7 +69,7 @@ type Store struct {
 // problems. They stay: their names have the claims, and a program of another version may read
 // them. disk writes the files.
 func Open(dir string, disk checkpoint.Writer) (*Store, error) {
-	s := &Store{dir: dir, disk: disk, claims: map[ID]*Claim{}, unreadable: map[ID]string{}, ended: map[ID]bool{}, locks: map[ID]chan struct{}{}}
+	s := &Store{dir: dir, disk: disk, claims: map[ID]*Claim{}, unreadable: map[ID]string{}, ended: map[ID]bool{}, called: map[ID]bool{}, locks: map[ID]chan struct{}{}}
 	if _, err := checkpoint.Sweep(dir, ""); err != nil {
 		return nil, fmt.Errorf("open the record of claims: %w", err)
 	}
@@ -178,6 +181,32 @@ func (s *Store) Count(driver string) (count int) {
 		}
 	}
 	return count
+}
+
+// Called records that kubelet called to prepare a claim. The driver serves until kubelet calls to unprepare it.
+func (s *Store) Called(i ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.called[i] = true
+}
+
+// Finish records that kubelet unprepared a claim, or is not expected to call for it any more.
+func (s *Store) Finish(i ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.called, i)
+}
+
+// IsCalled reports whether kubelet is expected to call a driver to unprepare a claim.
+func (s *Store) IsCalled(driver string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.called {
+		if i.Driver == driver {
+			return true
+		}
+	}
+	return false
 }
 
 // Unreadable returns the claims whose files could not be read, sorted.
