@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,7 +110,8 @@ func tree(class string, devices int) string {
 	var lines strings.Builder
 	for i := range devices {
 		at := fmt.Sprintf("%04x:%02x:%02x.0", len(class), i>>5, i&31)
-		lines.WriteString(strings.NewReplacer("FUNCTION", "sys/devices/pci0000:00/"+at, "AT", at, "CLASS", class, "NAME", fmt.Sprint(class, i)).Replace(`
+		lines.WriteString(strings.NewReplacer("FUNCTION", "sys/devices/pci0000:00/"+at, "AT", at, "CLASS", class, "NAME", fmt.Sprint(class, i), "MINOR", strconv.Itoa(i)).Replace(`
+dev/NAME: c 240:MINOR
 FUNCTION/vendor: 0x1234
 FUNCTION/device: 0x5678
 FUNCTION/class: 0x120000
