@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type decoder struct {
 	failed map[string]bool
 	// broken are the paths with an error somewhere below them.
 	broken map[string]bool
+	// within are the objects that are being decoded, the innermost last.
+	within []object
 }
 
 func newDecoder(file string) *decoder {
@@ -106,6 +109,8 @@ func (d *decoder) object(n *yaml.Node, pos Position, v reflect.Value, path strin
 		d.notObject(n, pos, path, names)
 		return
 	}
+	d.within = append(d.within, object{path, v.Type()})
+	defer func() { d.within = d.within[:len(d.within)-1] }()
 	d.eachPair(n, path, func(key, item *yaml.Node) {
 		at := FieldPath(path, key.Value)
 		i, known := fields[key.Value]
@@ -139,17 +144,24 @@ func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
 		d.fail(PositionOf(key), path, "a space is missing after the - of %s", show(key.Value))
 		return
 	}
-	hint := ""
-	for field, of := range map[string]string{"settings": "what only this backend knows belongs", "matchLabels": "labels of nodes belong"} {
-		if slices.Contains(names, field) && suggestion.Closest(key.Value, names) == "" {
-			hint = "; " + of + " below " + field
+	meant := suggestion.Closest(key.Value, names)
+	message, hint := "", ""
+	switch {
+	case meant != "": // which is probably missing because of this error: do not report it
+		d.failed[FieldPath(path, meant)] = true
+	case slices.Contains(names, "matchLabels"):
+		hint = "; labels of nodes belong below matchLabels"
+	default:
+		all := d.places()
+		i := slices.IndexFunc(all, func(places map[string][]string) bool { return suggestion.Misplaced(key.Value, places) != "" })
+		if i >= 0 {
+			message = suggestion.Misplaced(key.Value, all[i])
+		}
+		if i <= 0 && slices.Contains(names, "settings") && !strings.Contains(message, "; write ") {
+			hint = "; what only this backend knows belongs below settings"
 		}
 	}
-	d.fail(PositionOf(key), at, "%s%s", suggestion.UnknownField(key.Value, names), hint)
-	if meant := suggestion.Closest(key.Value, names); meant != "" {
-		// The suggested field is probably missing because of this error: do not report it.
-		d.failed[FieldPath(path, meant)] = true
-	}
+	d.fail(PositionOf(key), at, "%s%s", cmp.Or(message, suggestion.UnknownField(key.Value, names)), hint)
 }
 
 // list decodes a sequence into a slice.

@@ -135,14 +135,12 @@ func (e explainer) unknownField(node any, at []string) []Violation {
 	if slices.Contains(known, name) {
 		return nil
 	}
-	var of []string // those that have it
+	places := map[string][]string{}
 	for _, field := range known {
-		if _, has := properties(e.schema, fields[field], maxParts)[name]; has {
-			of = append(of, field)
-		}
+		places[field] = slices.Collect(maps.Keys(properties(e.schema, fields[field], maxParts)))
 	}
-	if len(of) > 0 && suggestion.Closest(name, known) == "" {
-		return []Violation{{e.field(at), fmt.Sprintf("unknown field %s; it is a field of %s", shown(name), strings.Join(of, " and of "))}}
+	if message := suggestion.Misplaced(name, places); message != "" && suggestion.Closest(name, known) == "" {
+		return []Violation{{e.field(at), message}}
 	}
 	return []Violation{{e.field(at), suggestion.UnknownField(name, known)}}
 }

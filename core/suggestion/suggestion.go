@@ -3,6 +3,10 @@
 package suggestion
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,6 +47,31 @@ func UnknownField(got string, names []string) string {
 	}
 	return unknown + OrAll(got, "the fields here are", names)
 }
+
+// Misplaced returns the message about a field that other objects have: those of places, which has the fields of objects by their
+// paths, at the least depth. The field may also have an object's name in front, as draDriver for the field driver of dra. ""
+// if it is no such field.
+func Misplaced(got string, places map[string][]string) string {
+	unknown := "unknown field " + text.Quote(got, maxLen)
+	var of []string
+	for _, path := range slices.SortedFunc(maps.Keys(places), func(a, b string) int { return cmp.Or(depth(a)-depth(b), strings.Compare(a, b)) }) {
+		if slices.Contains(places[path], got) && (len(of) == 0 || depth(of[0]) == depth(path)) {
+			of = append(of, cmp.Or(path, "the file itself"))
+		}
+		last := path[strings.LastIndexByte(path, '.')+1:]
+		for _, field := range places[path] {
+			if len(of) == 0 && strings.EqualFold(last+field, got) {
+				return fmt.Sprintf("%s; write %s: {%s: ...%s", unknown, strings.ReplaceAll(path, ".", ": {"), field, strings.Repeat("}", 1+depth(path)))
+			}
+		}
+	}
+	if len(of) == 0 {
+		return ""
+	}
+	return unknown + "; it is a field of " + strings.Join(of, " and of ")
+}
+
+func depth(path string) int { return strings.Count(path, ".") }
 
 // IsMisspelt reports whether a name is another one but for one letter that is wrong, missing or too much, or two that are
 // swapped.
