@@ -76,19 +76,28 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// dryRun lives once and is not killed; it returns the moments at which it could be.
+// dryRun lives once and is not killed; it returns the moments at which it could be. A life on a node so busy that the
+// agent's own limits ran out, as its log then says, is another one: it is lived again, twice at most.
 func dryRun(t *testing.T) []point {
 	t.Helper()
-	c := newCrash(t, point{})
-	c.live()
-	if !c.over() {
-		t.Fatalf("the life was not lived to its end\n%s", c.log.String())
+	for again := 2; ; again-- {
+		c := newCrash(t, point{})
+		c.live()
+		if !c.over() {
+			t.Fatalf("the life was not lived to its end\n%s", c.log.String())
+		}
+		if again > 0 && starved.MatchString(c.log.String()) {
+			continue
+		}
+		if c.err != nil {
+			t.Errorf("told to end, the agent ended with %v", c.err)
+		}
+		return c.passed()
 	}
-	if c.err != nil {
-		t.Errorf("told to end, the agent ended with %v", c.err)
-	}
-	return c.passed()
 }
+
+// starved are the agent's texts about processes that a limit of the agent found not run by the node.
+var starved = regexp.MustCompile(`the node is (too|very) busy|they took too long to stop`)
 
 // crash is a node whose agent is killed at a point.
 type crash struct {
