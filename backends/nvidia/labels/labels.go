@@ -118,8 +118,9 @@ func (l *Labeler) node(s set, n Node) {
 	if clique := clique(n.GPUs); clique != "" {
 		s.put("gpu.clique", clique)
 	}
-	if vgpu := l.host.vgpu; vgpu != nil {
-		s.put("vgpu.present", true)
+	vgpu := l.host.vgpu
+	s.put("vgpu.present", vgpu != nil)
+	if vgpu != nil {
 		s.put("vgpu.host-driver-version", sanitize(vgpu.version))
 		s.put("vgpu.host-driver-branch", sanitize(vgpu.branch))
 	}

@@ -93,6 +93,7 @@ var ofH100 = map[string]string{
 	"mig.capable":                  "true",
 	"mig.strategy":                 "mixed",
 	"mps.capable":                  "false",
+	"vgpu.present":                 "false",
 }
 
 func node(strategy string, gpus ...GPU) Node {
@@ -103,7 +104,7 @@ func node(strategy string, gpus ...GPU) Node {
 func TestH100(t *testing.T) {
 	l := New(Settings{}, machine(t, "ProLiant DL380 Gen11").Root, time.Unix(1700000000, 0))
 	got := texts(t, l, node("mixed", h100("GPU-a"), h100("GPU-b")))
-	if diff := cmp.Diff(ofH100, got); diff != "" || len(got) != 27 {
+	if diff := cmp.Diff(ofH100, got); diff != "" || len(got) != 28 {
 		t.Errorf("%d labels (-want +got):\n%s", len(got), diff)
 	}
 }

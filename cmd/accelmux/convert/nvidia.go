@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +59,7 @@ func convertNVIDIA(s Source, file *namedConfig) (*conversion, error) {
 	if err := c.read(s, file); err != nil {
 		return c, err
 	}
-	for _, step := range []func() error{c.platform, c.mig, c.roots, c.injection, c.options, c.health, c.labels, c.sharing} {
+	for _, step := range []func() error{c.platform, c.mig, c.roots, c.injection, c.options, c.health, c.labels, c.sharing, c.allocation} {
 		if err := step(); err != nil {
 			return c, err
 		}
@@ -231,6 +232,9 @@ func (c *conversion) injection() error {
 	if has["cdi-annotations"] || has["cdi-cri"] {
 		return c.cdi(has["cdi-annotations"], has["cdi-cri"])
 	}
+	if len(c.list(disableHooks)) > 0 {
+		c.note("%s is not translated: without CDI in deviceListStrategy there are no such hooks.", disableHooks)
+	}
 	e.Mode, c.by = "runtime", string(config.InjectPlain)
 	if e.VisibleDevices == "env" {
 		e.VisibleDevices = "" // the default of this mode
@@ -264,8 +268,17 @@ func (c *conversion) cdi(annotations, field bool) error {
 	if c.truth("flags.plugin.passDeviceSpecs") {
 		c.note("flags.plugin.passDeviceSpecs is not translated: the CDI definitions have the device nodes.")
 	}
+	for _, hook := range c.list(disableHooks) {
+		if !hookName.MatchString(hook) {
+			return c.values.refuse(disableHooks, "must be names of hooks of nvidia-cdi-hook, or all, is %q", hook)
+		}
+	}
+	c.backend.Settings.Edits.DisabledHooks = c.list(disableHooks)
 	return nil
 }
+
+// hookName is what the backend's schema accepts.
+var hookName = regexp.MustCompile(`^[a-z-]{1,64}$`)
 
 // The backend's bounds of IMEX channels and XIDs.
 const maxChannel, maxChannels, maxXID = 1<<20 - 1, 64, 1<<16 - 1
@@ -320,6 +333,21 @@ func (c *conversion) health() error {
 	}
 	if critical != "" && critical != "all" {
 		c.note("health.criticalXIDs is not translated: see settings.xid.rows and settings.xid.unknown.")
+	}
+	return nil
+}
+
+// allocation translates how the devices of a container are chosen. As in the plugin, that is for replicas and MIG
+// devices; distributed is the default here, too.
+func (c *conversion) allocation() error {
+	policy, err := c.oneOf(allocationPolicy, "distributed", "packed")
+	if policy != "packed" {
+		return err
+	}
+	for i := range c.resources {
+		if r := &c.resources[i]; r.Replicas > 1 || r.Class == "mig" || c.backend.Settings.MIG.Strategy == "single" {
+			r.Allocation.Policy = string(config.AllocatePack)
+		}
 	}
 	return nil
 }

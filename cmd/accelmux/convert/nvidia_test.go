@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,13 +90,37 @@ health: {disabled: true, ignoredXIDs: [109], eventTypes: [EventTypeXidCriticalEr
 			},
 		},
 		"environment and CDI": {
-			env:  map[string]string{"DEVICE_LIST_STRATEGY": "envvar, cdi-cri,cdi-annotations", "PASS_DEVICE_SPECS": "true", "GDS_ENABLED": "", "NODE_NAME": "n", "DP_ENABLE_HEALTHCHECKS": "31"},
+			env:  map[string]string{"DEVICE_LIST_STRATEGY": "envvar, cdi-cri,cdi-annotations", "PASS_DEVICE_SPECS": "true", "GDS_ENABLED": "", "NODE_NAME": "n", "NODE": "n", "DP_ENABLE_HEALTHCHECKS": "31"},
 			want: []string{"visibleDevices: env", "DP_ENABLE_HEALTHCHECKS: \"31\""}, none: []string{"mode: runtime", "injection: plain"},
-			notes: []string{"CDI definitions have the device nodes", `"NODE_NAME" is not a variable`},
+			notes: []string{"CDI definitions have the device nodes", "--node-name is not translated", `"NODE" is not a variable`},
 		},
 		"annotation prefix": {
 			args: []string{"--device-list-strategy", "cdi-annotations", "--cdi-annotation-prefix=nvidia.cdi.k8s.io/", "--no-timestamp=false"},
 			want: []string{"injection: cdi-annotations", "annotationPrefix: nvidia.cdi.k8s.io"}, notes: []string{},
+		},
+		"hooks": {
+			args: []string{"--device-list-strategy=cdi-cri", "--cdi-disable-hooks=update-ldcache, enable-cuda-compat", "--cdi-feature-flags=disable-ipc-discoverer"},
+			want: []string{"disabledHooks: [update-ldcache, enable-cuda-compat]"}, notes: []string{"--cdi-feature-flags is not translated"},
+		},
+		"hooks without CDI": {
+			env:  map[string]string{"CDI_DISABLE_HOOKS": "all", "PASS_DEVICE_SPECS": "true"},
+			none: []string{"disabledHooks: [all]"}, notes: []string{"--cdi-disable-hooks is not translated"},
+		},
+		"packed": {
+			file: "version: v1\nflags: {migStrategy: mixed, plugin: {passDeviceSpecs: true, sharedDevicesAllocationPolicy: packed}}\n",
+			want: []string{"- name: nvidia.com/gpu", "policy: pack"}, notes: []string{},
+		},
+		"packed, without what it is for": {
+			env:  map[string]string{"SHARED_DEVICES_ALLOCATION_POLICY": "packed", "PASS_DEVICE_SPECS": "true"},
+			none: []string{"policy: pack"}, notes: []string{},
+		},
+		"profiles of one size": {
+			file: "version: v1\nflags: {migStrategy: mixed, plugin: {passDeviceSpecs: true}}\nsharing:\n  timeSlicing:\n    failRequestsGreaterThanOne: true\n    resources:\n    - {name: nvidia.com/mig-1g.12gb-me, replicas: 2}\n    - {name: nvidia.com/mig-1g.12gb.me.all, replicas: 3}\n",
+			want: []string{
+				"- name: nvidia.com/mig-1g.12gb-me", `selector: device.attributes["nvidia"].profile == "1g.12gb-me"`,
+				"- name: nvidia.com/mig-1g.12gb.me.all", `selector: device.attributes["nvidia"].profile == "1g.12gb+me.all"`,
+			},
+			notes: []string{},
 		},
 		"a DaemonSet": {
 			file: "kind: DaemonSet\nspec:\n  template:\n    spec:\n      containers:\n      - command: [nvidia-device-plugin, --mig-strategy=mixed]\n        env: [{name: PASS_DEVICE_SPECS, value: \"true\"}, {name: N, valueFrom: {}}]\n",
@@ -166,6 +191,42 @@ health: {disabled: true, ignoredXIDs: [109], eventTypes: [EventTypeXidCriticalEr
 	}
 }
 
+// Verifies that every option of k8s-device-plugin and gpu-feature-discovery is known: each flag, each variable and
+// each field of the file.
+func TestNVIDIAKnowsAllOptions(t *testing.T) {
+	text, err := os.ReadFile("testdata/nvidia-options.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] == "#" {
+			continue
+		}
+		var same *option // all names on a line are names of one option
+		for _, word := range words[1:] {
+			name, variable := strings.CutPrefix(word, "$")
+			o := find(func(o *option) bool {
+				switch {
+				case words[0] == "field":
+					return o.path == name
+				case variable:
+					return slices.Contains(o.env, name)
+				}
+				return slices.Contains(o.flags, name)
+			})
+			switch {
+			case o == nil:
+				t.Errorf("%s is not known", word)
+			case same != nil && o != same:
+				t.Errorf("%s is %s, want %s", word, o.path, same.path)
+			default:
+				same = o
+			}
+		}
+	}
+}
+
 // backendSchema is that of the NVIDIA backend's settings.
 func backendSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
@@ -201,6 +262,8 @@ func TestRefused(t *testing.T) {
 		"no value":         {args: []string{"--mig-strategy"}, want: "has no value"},
 		"prefix":           {args: []string{"--device-list-strategy=cdi-annotations", "--cdi-annotation-prefix=nvidia"}, want: "accelmux needs a domain and a slash"},
 		"prefix, two ways": {args: []string{"--device-list-strategy=cdi-annotations,cdi-cri", "--cdi-annotation-prefix=nvidia.cdi.k8s.io/"}, want: "would add each device twice"},
+		"hook":             {args: []string{"--device-list-strategy=cdi-cri", "--cdi-disable-hooks=A B"}, want: `flag --cdi-disable-hooks: must be names of hooks of nvidia-cdi-hook, or all, is "A B"`},
+		"policy":           {args: []string{"--shared-devices-allocation-policy=tight"}, want: `flag --shared-devices-allocation-policy: must be one of distributed, packed, is "tight"`},
 		"channel":          {args: []string{"--imex-channel-ids=x"}, want: `flag --imex-channel-ids: must be numbers of 0 to 1048575, is "x"`},
 		"two ways":         {file: "version: v1\nsharing: {mps: {}, timeSlicing: {}}\n", want: "exclude each other"},
 		"typo in sharing":  {file: "version: v1\nsharing: {timeSlicing: {resource: []}}\n", want: `unknown field "resource"`},

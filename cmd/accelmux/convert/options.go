@@ -38,9 +38,9 @@ type option struct {
 // the flags in cmd).
 var options = []option{
 	{path: "version", kind: part},
-	{path: "flags.migStrategy", flags: []string{"mig-strategy"}, env: []string{"MIG_STRATEGY"}},
+	{path: "flags.migStrategy", flags: []string{"mig-strategy"}, env: []string{"MIG_STRATEGY", "GFD_MIG_STRATEGY"}},
 	{
-		path: "flags.failOnInitError", flags: []string{"fail-on-init-error"}, env: []string{"FAIL_ON_INIT_ERROR"}, kind: truth,
+		path: "flags.failOnInitError", flags: []string{"fail-on-init-error"}, env: []string{"FAIL_ON_INIT_ERROR", "GFD_FAIL_ON_INIT_ERROR"}, kind: truth,
 		note: "accelmux does not end without a driver: it waits for one and reports a problem",
 	},
 	{
@@ -63,23 +63,39 @@ var options = []option{
 	{path: "flags.plugin.cdiAnnotationPrefix", flags: []string{"cdi-annotation-prefix"}, env: []string{"CDI_ANNOTATION_PREFIX"}},
 	{path: "flags.plugin.nvidiaCTKPath", flags: []string{"nvidia-cdi-hook-path", "nvidia-ctk-path"}, env: []string{"NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"}},
 	{path: "flags.plugin.containerDriverRoot", flags: []string{"driver-root-ctr-path", "container-driver-root"}, env: []string{"DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"}},
+	{path: allocationPolicy, flags: []string{"shared-devices-allocation-policy"}, env: []string{"SHARED_DEVICES_ALLOCATION_POLICY"}},
 	{path: "flags.gfd.oneshot", flags: []string{"oneshot"}, env: []string{"GFD_ONESHOT"}, kind: truth, note: "labels are kept up to date while accelmux runs"},
 	{path: "flags.gfd.noTimestamp", flags: []string{"no-timestamp"}, env: []string{"GFD_NO_TIMESTAMP"}, kind: truth},
 	{path: "flags.gfd.sleepInterval", flags: []string{"sleep-interval"}, env: []string{"GFD_SLEEP_INTERVAL"}, note: "labels follow changes at once"},
-	{path: "flags.gfd.outputFile", flags: []string{"output-file"}, env: []string{"GFD_OUTPUT_FILE"}, note: "--features-dir is the directory of the file, nodeFeatures of the chart sets it"},
+	{path: "flags.gfd.outputFile", flags: []string{"output-file", "output", "o"}, env: []string{"GFD_OUTPUT_FILE"}, note: "--features-dir is the directory of the file, nodeFeatures of the chart sets it"},
 	{path: "flags.gfd.machineTypeFile", flags: []string{"machine-type-file"}, env: []string{"GFD_MACHINE_TYPE_FILE"}, note: "the machine is read from sysfs (class/dmi/id/product_name)"},
 	{path: "flags.gfd.imexNodesConfigFile", flags: []string{"imex-nodes-config-file"}, env: []string{"GFD_IMEX_NODES_CONFIG_FILE"}, note: "the label gpu.imex-domain is not offered"},
 	{path: "imex.channelIDs", flags: []string{"imex-channel-ids"}, env: []string{"IMEX_CHANNEL_IDS"}, kind: list},
 	{path: "imex.required", flags: []string{"imex-required"}, env: []string{"IMEX_REQUIRED"}, kind: truth},
 	{flags: []string{"kubelet-socket"}, env: []string{"KUBELET_SOCKET"}, path: "--kubelet-socket", note: "hostPaths.devicePlugins of the chart is the directory of kubelet's socket, and --kubelet-dir of accelmux run is the parent of that directory"},
-	{flags: []string{"cdi-feature-flags"}, env: []string{"CDI_FEATURE_FLAGS"}, path: "--cdi-feature-flags", kind: list, note: "settings.edits.disabledHooks leaves out hooks; there are no other flags"},
-	{flags: []string{"config-file"}, env: []string{"CONFIG_FILE"}, path: "--config-file", note: "give the file as FILE"},
+	{flags: []string{"cdi-feature-flags"}, env: []string{"CDI_FEATURE_FLAGS"}, path: "--cdi-feature-flags", kind: list, note: "libnvsandboxutils is never used, and the other flags have no counterpart"},
+	{flags: []string{"cdi-disable-hooks"}, env: []string{"CDI_DISABLE_HOOKS"}, path: disableHooks, kind: list},
+	{flags: []string{"config-file"}, env: []string{"CONFIG_FILE", "GFD_CONFIG_FILE"}, path: "--config-file", note: "give the file as FILE"},
+	{flags: []string{"kubeconfig"}, env: []string{"KUBECONFIG"}, path: "--kubeconfig", note: noAPI},
+	{flags: []string{"kube-api-qps"}, env: []string{"KUBE_API_QPS"}, path: "--kube-api-qps", note: noAPI},
+	{flags: []string{"kube-api-burst"}, env: []string{"KUBE_API_BURST"}, path: "--kube-api-burst", note: noAPI},
+	{flags: []string{"namespace"}, env: []string{"NAMESPACE"}, path: "--namespace", note: noAPI},
+	{flags: []string{"node-name"}, env: []string{"NODE_NAME"}, path: "--node-name", note: noAPI},
 	{path: disableHealth, env: []string{disableHealth}},
 	{path: enableHealth, env: []string{enableHealth}},
 	{path: "resources", kind: part, note: "k8s-device-plugin ignores it; name resources in the node configuration"},
 	{path: "health", kind: part},
 	{path: "sharing", kind: part},
 }
+
+// noAPI is the note of options for NodeFeature objects.
+const noAPI = "gpu-feature-discovery needs it for the API server, and labels go through Node Feature Discovery's file here"
+
+// Paths of options that several functions use.
+const (
+	allocationPolicy = "flags.plugin.sharedDevicesAllocationPolicy"
+	disableHooks     = "--cdi-disable-hooks"
+)
 
 // Variables that the backend knows by the same names.
 const (

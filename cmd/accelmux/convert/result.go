@@ -15,6 +15,9 @@ type (
 		Replicas         int    `yaml:"replicas,omitempty"`
 		Injection        string `yaml:"injection,omitempty"`
 		AnnotationPrefix string `yaml:"annotationPrefix,omitempty"`
+		Allocation       struct {
+			Policy string `yaml:"policy,omitempty"`
+		} `yaml:"allocation,omitempty"`
 	}
 	settings struct {
 		MIG struct {
@@ -33,18 +36,19 @@ type (
 		} `yaml:"mps,omitempty"`
 	}
 	edits struct {
-		Mode            string `yaml:"mode,omitempty"`
-		DriverRoot      string `yaml:"driverRoot,omitempty"`
-		DriverRootMount string `yaml:"driverRootMount,omitempty"`
-		DevRoot         string `yaml:"devRoot,omitempty"`
-		Hook            string `yaml:"hook,omitempty"`
-		VisibleDevices  string `yaml:"visibleDevices,omitempty"`
-		DeviceIDs       string `yaml:"deviceIDs,omitempty"`
-		OmitDeviceNodes bool   `yaml:"omitDeviceNodes,omitempty"`
-		GDS             bool   `yaml:"gds,omitempty"`
-		MOFED           bool   `yaml:"mofed,omitempty"`
-		GDRCopy         bool   `yaml:"gdrcopy,omitempty"`
-		IMEX            imex   `yaml:"imex,omitempty"`
+		Mode            string   `yaml:"mode,omitempty"`
+		DriverRoot      string   `yaml:"driverRoot,omitempty"`
+		DriverRootMount string   `yaml:"driverRootMount,omitempty"`
+		DevRoot         string   `yaml:"devRoot,omitempty"`
+		Hook            string   `yaml:"hook,omitempty"`
+		DisabledHooks   []string `yaml:"disabledHooks,omitempty,flow"`
+		VisibleDevices  string   `yaml:"visibleDevices,omitempty"`
+		DeviceIDs       string   `yaml:"deviceIDs,omitempty"`
+		OmitDeviceNodes bool     `yaml:"omitDeviceNodes,omitempty"`
+		GDS             bool     `yaml:"gds,omitempty"`
+		MOFED           bool     `yaml:"mofed,omitempty"`
+		GDRCopy         bool     `yaml:"gdrcopy,omitempty"`
+		IMEX            imex     `yaml:"imex,omitempty"`
 	}
 	imex struct {
 		Channels []int `yaml:"channels,omitempty,flow"`

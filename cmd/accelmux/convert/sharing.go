@@ -98,8 +98,9 @@ func (c *conversion) share(at string, shared *replicated, devices []string) erro
 	return nil
 }
 
-// A profile in the name of a resource has a dot instead of the plus: mig-1g.10gb.me.
-var migName = regexp.MustCompile(`^nvidia\.com/mig-((?:\d+c\.)?\d+g\.\d+gb)(?:\.(.+))?$`)
+// A profile in the name of a resource has a dot instead of the plus: mig-1g.10gb.me for 1g.10gb+me, mig-1g.10gb-me for
+// 1g.10gb-me.
+var migName = regexp.MustCompile(`^nvidia\.com/mig-((?:\d+c\.)?\d+g\.\d+gb(?:-.+)?)(?:\.(.+))?$`)
 
 // resource returns the resource of that name; one of a MIG profile is added before the one for
 // all profiles.
