@@ -21,8 +21,9 @@ func newValidateCommand() *cobra.Command {
 		Long: `Checks a node configuration as "accelmux run" would, and prints every error with file, line, column and
 field. By the manifests in the backend directory it also checks the names of backends, their settings and the names of
 classes, attributes, capacities and parameters; it starts no program. A resource that is empty because no backend has a
-name in it is an error; a resource that an earlier one leaves no device is a warning, and so is a parameter that no backend
-has. What only the hardware can show is found when the backend runs. FILE may be - for standard input. The exit status is 1 if there is an error.
+name in it is an error. What no agent refuses, and its author hardly means, is a warning: a resource that an earlier one or
+the settings leave no device, a parameter that no backend has, a profile that no node can choose. What only the hardware
+can show is found when the backend runs. FILE may be - for standard input. The exit status is 1 if there is an error.
 
 With --against it also prints what would change on a node: resources that appear and vanish, devices that move to
 another resource or API, and the pods and claims that keep theirs until they end. Nothing is changed.`,
@@ -49,10 +50,7 @@ another resource or API, and the pods and claims that keep theirs until they end
 		if err != nil {
 			return err
 		}
-		result := validate.Run(cmd.Context(), file, data, *backendDir)
-		if profile != "" {
-			result.NeedProfile(profile)
-		}
+		result := validate.Run(cmd.Context(), file, data, *backendDir, profile)
 		if against != "" && result.Err() == nil {
 			node, err := readNode(cmd, against)
 			if err == nil {

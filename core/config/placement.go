@@ -37,6 +37,30 @@ func (s *NodeSelector) Matches(node map[string]string) bool {
 	return err == nil && compiled.Matches(labels.Set(node))
 }
 
+// Covers reports whether the selector matches every node that another one matches. It compares the requirements one by one:
+// false means that this is not known. A nil selector covers none.
+func (s *NodeSelector) Covers(other *NodeSelector) bool {
+	if s == nil || other == nil {
+		return false
+	}
+	has := other.requirements()
+	return !slices.ContainsFunc(s.requirements(), func(r string) bool { return !slices.Contains(has, r) })
+}
+
+// requirements returns each requirement as a text that is the same for the same nodes.
+func (s *NodeSelector) requirements() (all []string) {
+	for key, value := range s.MatchLabels {
+		all = append(all, fmt.Sprint(key, NodeIn, []string{value}))
+	}
+	for key, value := range s.MatchAnnotations {
+		all = append(all, fmt.Sprint(AnnotationPrefix, key, NodeIn, []string{value}))
+	}
+	for _, r := range s.MatchExpressions {
+		all = append(all, fmt.Sprint(r.Key, r.Operator, slices.Compact(slices.Sorted(slices.Values(r.Values)))))
+	}
+	return all
+}
+
 // placement checks a profile's priority and nodeSelector.
 func (v *validator) placement(p *Profile, at string) {
 	v.integer(at+".priority", p.Priority, -maxPriority, maxPriority)

@@ -137,7 +137,7 @@ func TestPartitionsShareALine(t *testing.T) {
 
 // Verifies what people see.
 func TestWriteChanges(t *testing.T) {
-	r := Run(t.Context(), "node.yaml", []byte(profile(`backends: [{name: acme, allow: {declared: accept}}, {name: late, allow: {declared: accept}}], resources: [{name: e.x/gpu, backend: acme, selector: 'device.attributes["acme"].model == "M2"', api: dra}]`)), t.TempDir())
+	r := Run(t.Context(), "node.yaml", []byte(inProfile(`backends: [{name: acme, allow: {declared: accept}}, {name: late, allow: {declared: accept}}], resources: [{name: e.x/gpu, backend: acme, selector: 'device.attributes["acme"].model == "M2"', api: dra}]`)), t.TempDir(), "")
 	var err error
 	if r.Changes, err = Compare(r.Config, saved(t), ""); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/plug"
+	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/reference"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
@@ -61,8 +62,9 @@ type Profile struct {
 // StandardInput is the name of a file that is read from there.
 const StandardInput = config.StandardInput
 
-// Run checks a configuration by the manifests of programs in a directory; file names it in messages.
-func Run(ctx context.Context, file string, data []byte, backendDir string) Result {
+// Run checks a configuration by the manifests of programs in a directory; file names it in messages, and named is the profile
+// that the agent's command line has, "" for none.
+func Run(ctx context.Context, file string, data []byte, backendDir, named string) Result {
 	r := Result{File: file, Errors: []Finding{}, Warnings: []Finding{}, Unchecked: []Unchecked{}, Profiles: []Profile{}}
 	checked := plug.Check{Dir: backendDir, More: expressions}.Run(ctx, file, data)
 	for _, e := range checked.Errors {
@@ -75,19 +77,10 @@ func Run(ctx context.Context, file string, data []byte, backendDir string) Resul
 	for i, backends := range checked.Backends {
 		check.profile(&checked.Config.Profiles[i], backends, fmt.Sprintf("profiles[%d]", i))
 	}
+	check.chosen(named)
 	byPosition(r.Errors)
 	byPosition(r.Warnings)
 	return r
-}
-
-// NeedProfile adds an error if a valid configuration does not have the profile.
-func (r *Result) NeedProfile(name string) {
-	if r.Config == nil {
-		return
-	}
-	if _, err := r.Config.Profile(name); err != nil {
-		r.Errors = append(r.Errors, Finding{Message: err.Error()})
-	}
 }
 
 // Load loads a configuration file and checks it by the manifests of programs in a directory. The error is that of
@@ -127,6 +120,26 @@ func (c *check) warn(field, format string, args ...any) {
 	c.result.Warnings = append(c.result.Warnings, c.finding(field, fmt.Sprintf(format, args...)))
 }
 
+// chosen adds an error if a valid configuration does not have the named profile, or warnings of profiles that nodes cannot
+// choose by their labels.
+func (c *check) chosen(named string) {
+	all := c.result.Config
+	if all == nil {
+		return
+	}
+	if named != "" {
+		if _, err := all.Profile(named); err != nil {
+			c.result.Errors = append(c.result.Errors, Finding{Message: err.Error()})
+		}
+		return
+	}
+	for i := range all.Profiles {
+		if why := profile.Overruled(all, i); why != "" {
+			c.warn(fmt.Sprintf("profiles[%d]", i), "%s", why)
+		}
+	}
+}
+
 // profile checks one profile, whose path is at, beyond what an agent refuses.
 func (c *check) profile(p *config.Profile, backends []plug.CheckedBackend, at string) {
 	var known []*inventory.Backend
@@ -153,6 +166,7 @@ func (c *check) profile(p *config.Profile, backends []plug.CheckedBackend, at st
 		}
 	}
 	c.starved(p, at)
+	c.idle(p, at)
 	if len(p.Resources) == 0 {
 		c.warn(at, "profile %s has no resources, so pods get no devices: add resources: [{name: example.com/gpu}], with a name of yours", p.Name)
 	}

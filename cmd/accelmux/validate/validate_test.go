@@ -16,7 +16,7 @@ import (
 // run checks a configuration by the manifests of accelmux' own backends; there are no programs.
 func run(t *testing.T, text string) Result {
 	t.Helper()
-	return Run(t.Context(), "node.yaml", []byte(text), installed(t))
+	return Run(t.Context(), "node.yaml", []byte(text), installed(t), "")
 }
 
 // directory is made by installed.
@@ -46,7 +46,7 @@ func installed(t *testing.T) string {
 	return directory
 }
 
-func profile(fields string) string {
+func inProfile(fields string) string {
 	return "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles: [{name: a, " + fields + "}]\n"
 }
 
@@ -72,7 +72,7 @@ func TestNotAllowed(t *testing.T) {
 		"{name: device, settings: {presets: [kvm]}, allow: {declared: refuse, devices: [/dev/kvm]}}":                                    "",
 		"{name: device, settings: {presets: [coral]}, allow: {declared: refuse, env: [A]}}":                                             unless + "{devices: ['/dev/apex_[0-9]*']}\n",
 	} {
-		r := run(t, profile("backends: ["+backend+"], resources: [{name: e.x/a}]"))
+		r := run(t, inProfile("backends: ["+backend+"], resources: [{name: e.x/a}]"))
 		if got := r.printed(); len(r.Errors) > 0 || (want == "") != (len(r.Warnings) == 0) || !strings.Contains(got, want) || want != "" && !strings.Contains(got, "node.yaml:3:33: warning: profiles[0].backends[0]: backend ") {
 			t.Errorf("%s: printed %s", backend, got)
 		}
@@ -116,7 +116,7 @@ profiles:
 		`{name: e.x/a, selector: 'device.attributes["device"].modl == "x"'}`:                                                 `did you mean "model"?`,
 		`{name: e.x/a, class: othr}`: `did you mean "other"?`,
 	} {
-		if got := run(t, profile(backend+", resources: ["+resource+"]")).printed(); strings.Contains(got, "is valid") != (want == "") || !strings.Contains(got, want) {
+		if got := run(t, inProfile(backend+", resources: ["+resource+"]")).printed(); strings.Contains(got, "is valid") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: printed %s", resource, got)
 		}
 	}
@@ -152,7 +152,7 @@ func TestStarvedResources(t *testing.T) {
 		"{name: e.x/plugin}, {name: e.x/claims, api: dra}":                                                                            "",
 		"{name: e.x/big, selector: device.driver == \"mock\"}, {name: e.x/rest}":                                                      "",
 	} {
-		r := run(t, profile("backends: [{name: mock}], resources: ["+resources+"]"))
+		r := run(t, inProfile("backends: [{name: mock}], resources: ["+resources+"]"))
 		if got := r.printed(); len(r.Errors) > 0 || !strings.Contains(got, want) || strings.Contains(got, "gets no device") != (want != "") {
 			t.Errorf("%s: printed %s", resources, got)
 		}
@@ -190,9 +190,9 @@ func TestOtherPlugins(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"version: v1": `unknown field "version"`,
-		"apiVersion: accelmux.io/v2\nconfigList:":     `unknown field "configList"`,
-		wrapped("a", "b: c"):                          `this is a "ConfigMap" of v1, and not a node configuration`,
-		wrapped("node.yaml", profile("backends: []")): "this is a ConfigMap: check its value: `kubectl get configmap a -o jsonpath='{.data.node\\.yaml}' | accelmux validate -`",
+		"apiVersion: accelmux.io/v2\nconfigList:":       `unknown field "configList"`,
+		wrapped("a", "b: c"):                            `this is a "ConfigMap" of v1, and not a node configuration`,
+		wrapped("node.yaml", inProfile("backends: []")): "this is a ConfigMap: check its value: `kubectl get configmap a -o jsonpath='{.data.node\\.yaml}' | accelmux validate -`",
 	} {
 		if got := run(t, text).printed(); !strings.Contains(got, want) || strings.Contains(got, "another device plugin") {
 			t.Errorf("%s: %s, want %s", text, got, want)
@@ -202,7 +202,7 @@ func TestOtherPlugins(t *testing.T) {
 
 // Verifies that an error elsewhere does not hide those of settings.
 func TestAllErrors(t *testing.T) {
-	got := run(t, profile(`backends: [{name: device, settings: {presets: [x]}}, {name: b, heartbeat: 1, settings: {}}], resources: [{name: e.x/a, selector: "1"}]`)).printed()
+	got := run(t, inProfile(`backends: [{name: device, settings: {presets: [x]}}, {name: b, heartbeat: 1, settings: {}}], resources: [{name: e.x/a, selector: "1"}]`)).printed()
 	for _, want := range []string{`settings.presets[0]: there is no preset "x"`, ".heartbeat: must be", ".selector: is not a CEL expression"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
@@ -225,17 +225,19 @@ profiles:
 }
 
 // Verifies that a profile that is missing is an error of a configuration that is valid otherwise.
-func TestNeedProfile(t *testing.T) {
+func TestNamedProfile(t *testing.T) {
+	named := func(text, name string) Result { return Run(t.Context(), "node.yaml", []byte(text), installed(t), name) }
 	for name, want := range map[string]string{"a": "", "b": "node.yaml: no profile \"b\"; the configuration has a\n"} {
-		r := run(t, profile("backends: [{name: mock}], resources: [{name: e.x/a}]"))
-		r.NeedProfile(name)
+		r := named(inProfile("backends: [{name: mock}], resources: [{name: e.x/a}]"), name)
 		if _, got, _ := strings.Cut("\n"+r.printed(), "\n"+want); r.Err() == nil != (want == "") || want != "" && got != "" {
 			t.Errorf("%s: %s", name, r.printed())
 		}
 	}
-	refused := run(t, profile("bakends: []"))
-	before := len(refused.Errors)
-	if refused.NeedProfile("b"); before == 0 || len(refused.Errors) != before {
-		t.Errorf("%+v", refused.Errors)
+	const refused = "bakends: []"
+	if before, after := run(t, inProfile(refused)), named(inProfile(refused), "b"); len(before.Errors) == 0 || len(after.Errors) != len(before.Errors) {
+		t.Errorf("%+v", after.Errors)
+	}
+	if r := named(profiles("name: a", "name: default"), "a"); len(r.Warnings) != 0 {
+		t.Errorf("%+v", r.Warnings)
 	}
 }

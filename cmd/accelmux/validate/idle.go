@@ -1,0 +1,36 @@
+package validate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/accelmux/accelmux/core/config"
+)
+
+// idle warns of fields of a profile, whose path is at, that have no effect because of others. No agent refuses them: what they
+// go with may come later, or from another file.
+func (c *check) idle(p *config.Profile, at string) {
+	for i := range p.Backends {
+		b, at := &p.Backends[i], fmt.Sprintf("%s.backends[%d]", at, i)
+		servesDRA := slices.ContainsFunc(p.Resources, func(r config.Resource) bool { return r.API == config.APIDRA && cmp.Or(r.Backend, b.Name) == b.Name })
+		if c.given(at+".dra") && !servesDRA {
+			c.warn(at+".dra", "dra of backend %s has no effect: no resource of profile %s serves its devices with api: %s", b.Name, p.Name, config.APIDRA)
+		}
+		if c.given(at+".telemetry.interval") && b.Telemetry.Sample == config.SampleNever {
+			c.warn(at+".telemetry.interval", "telemetry.interval of backend %s has no effect with sample: %s", b.Name, config.SampleNever)
+		}
+	}
+	for i := range p.Resources {
+		at := fmt.Sprintf("%s.resources[%d].allocation", at, i)
+		if r := &p.Resources[i]; c.given(at+".links") && r.Allocation.Policy == config.AllocateNone {
+			c.warn(at+".links", "allocation.links of resource %s has no effect with policy: %s", r.Name, config.AllocateNone)
+		}
+	}
+}
+
+// given reports whether the file has a field.
+func (c *check) given(field string) bool {
+	_, is := c.positions[field]
+	return is
+}
