@@ -125,6 +125,7 @@ func TestPrepareResets(t *testing.T) {
 	t.Parallel() // it waits for programs, and for a clock
 	lib := drivertest.New("H100 80GB", 3)
 	lib.Connect(0, 1, 4)
+	lib.GPUs[0].Config.Architecture, lib.GPUs[1].Config.Architecture = nvml.DEVICE_ARCH_VOLTA, nvml.DEVICE_ARCH_VOLTA // reset together
 	lib.GPUs[2].SetProcesses(nvml.ProcessInfo{Pid: 1})
 	r, tool := withTool(t, lib, `, "prepare": {"reset": true, "check": true}`)
 	all := ids(r.Until("three healthy GPUs", healthy(3)))

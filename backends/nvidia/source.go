@@ -75,7 +75,7 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 	}
 	found.Problems = s.records.Overlooked(mismatched, settled, s.records.Take(snapshot, s.cfg.host))
 	s.records.Give(set)
-	s.groups = groupsOf(snapshot.Links)
+	s.groups = groupsOf(snapshot)
 	if s.judge(began, slices.Collect(maps.Keys(s.records))) && found.Next == 0 {
 		found.Next = gpu.SelfTestPause
 	}

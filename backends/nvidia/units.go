@@ -144,18 +144,21 @@ func linksOf(links []driver.Link) map[string][]*sdk.Link {
 	return of
 }
 
-// groupsOf returns the reset groups by UUID: GPUs that NVLinks connect without a switch lose
-// their state together in a reset. The name of a group is its first UUID.
-func groupsOf(links []driver.Link) map[string]string {
-	group := map[string]string{}
+// groupsOf returns the reset groups by UUID of GPUs that are not reset alone; see resetTogether. The name of a group is its
+// first UUID.
+func groupsOf(snapshot driver.Snapshot) map[string]string {
+	gpus, group := map[string]driver.GPU{}, map[string]string{}
+	for _, g := range snapshot.GPUs {
+		gpus[g.UUID] = g
+	}
 	find := func(uuid string) string {
 		for group[uuid] != "" && group[uuid] != uuid {
 			uuid = group[uuid]
 		}
 		return uuid
 	}
-	for _, l := range links {
-		if l.Kind != backendv1.LinkKind_LINK_KIND_NVLINK {
+	for _, l := range snapshot.Links {
+		if !resetTogether(l.Kind, gpus[l.A]) && !resetTogether(l.Kind, gpus[l.B]) {
 			continue
 		}
 		a, b := find(l.A), find(l.B)
@@ -167,4 +170,23 @@ func groupsOf(links []driver.Link) map[string]string {
 		flat[uuid] = find(uuid)
 	}
 	return flat
+}
+
+// resetTogether reports whether a GPU is reset only together with those that a link of this kind joins to it, in one
+// command, as the manual of nvidia-smi has it for --gpu-reset (https://docs.nvidia.com/deploy/nvidia-smi/):
+//
+//	                               before Ampere   Ampere         Hopper and newer
+//	NVSwitch, Fabric Manager runs  all peers       alone          alone
+//	NVSwitch, it does not run      all peers       all peers      alone
+//	direct NVLink                  all peers       alone          alone
+//
+// NVML reports what Fabric Manager has done only from Hopper on. So on Ampere it counts as one that does not run.
+func resetTogether(kind backendv1.LinkKind, g driver.GPU) bool {
+	switch g.Architecture {
+	case "Kepler", "Maxwell", "Pascal", "Volta", "Turing":
+		return kind == backendv1.LinkKind_LINK_KIND_NVLINK || kind == backendv1.LinkKind_LINK_KIND_NVSWITCH
+	case "Ampere":
+		return kind == backendv1.LinkKind_LINK_KIND_NVSWITCH && !g.Fabric.Joined()
+	}
+	return false
 }

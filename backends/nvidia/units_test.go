@@ -24,19 +24,33 @@ const (
 	busB  = "0000:66:00.0"
 )
 
-// GPUs that NVLinks join without a switch are reset together, the others alone.
+// GPUs are reset together with their NVLink peers as nvidia-smi's manual has it, by architecture and kind of link.
 func TestResetGroups(t *testing.T) {
-	link := func(a, b string, kind backendv1.LinkKind) driver.Link {
-		return driver.Link{A: a, B: b, Kind: kind, Count: 1}
+	const direct, switched, pcie = backendv1.LinkKind_LINK_KIND_NVLINK, backendv1.LinkKind_LINK_KIND_NVSWITCH, backendv1.LinkKind_LINK_KIND_PCIE_SWITCH
+	before := []string{"Kepler", "Maxwell", "Pascal", "Volta", "Turing"}
+	for _, architecture := range append(before, "Ampere", "Ada Lovelace", "Hopper", "Blackwell", "Rubin", "") {
+		old := slices.Contains(before, architecture)
+		for kind, together := range map[backendv1.LinkKind]bool{direct: old, switched: old || architecture == "Ampere", pcie: false} {
+			// A chain, as peers of peers are in the group, too, and a pair beside it.
+			var snapshot driver.Snapshot
+			for _, uuid := range []string{"a", "b", "c", "d", "x", "y"} {
+				snapshot.GPUs = append(snapshot.GPUs, driver.GPU{UUID: uuid, Architecture: architecture})
+			}
+			for _, pair := range []string{"cd", "ab", "bc", "yx"} {
+				snapshot.Links = append(snapshot.Links, driver.Link{A: pair[:1], B: pair[1:], Kind: kind, Count: 1})
+			}
+			want := map[string]string{}
+			if together {
+				want = map[string]string{"a": "a", "b": "a", "c": "a", "d": "a", "x": "x", "y": "x"}
+			}
+			if got := groupsOf(snapshot); !maps.Equal(got, want) {
+				t.Errorf("%s, %v: groups are %v, want %v", architecture, kind, got, want)
+			}
+		}
 	}
-	const nvlink, pcie = backendv1.LinkKind_LINK_KIND_NVLINK, backendv1.LinkKind_LINK_KIND_PCIE_SWITCH
-	got := groupsOf([]driver.Link{
-		link("c", "d", nvlink), link("a", "b", nvlink), link("b", "c", nvlink), link("d", "e", pcie),
-		link("f", "g", backendv1.LinkKind_LINK_KIND_NVSWITCH), link("y", "x", nvlink),
-	})
-	want := map[string]string{"a": "a", "b": "a", "c": "a", "d": "a", "x": "x", "y": "x"}
-	if !maps.Equal(got, want) {
-		t.Errorf("groups are %v, want %v", got, want)
+	joined := driver.GPU{Architecture: "Ampere", Fabric: &driver.Fabric{State: "completed"}}
+	if resetTogether(switched, joined) {
+		t.Error("a GPU of Ampere is not reset alone though its fabric is set up")
 	}
 }
 

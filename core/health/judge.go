@@ -129,7 +129,11 @@ func (j *Judge) ResetDone(k inventory.Key, recovered bool, message string) {
 		r := j.records[key]
 		if r != nil && r.resetDone(recovered, message, now) {
 			j.version++
-			j.log.Info("device was reset", "backend", key.Backend, "device", key.ID, "recovered", recovered, "message", message)
+			if log := j.log.With("backend", key.Backend, "device", key.ID, "message", message); recovered {
+				log.Info("device was reset")
+			} else {
+				log.Warn("device has not recovered by a reset")
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -291,13 +292,18 @@ func TestAbsentDevicesAreBounded(t *testing.T) {
 	}
 }
 
+// A failed reset is in the fault's message and in the log, which does not say that the device was reset.
 func TestResetMessage(t *testing.T) {
-	r := newRig(t, "a")
+	r, log := newRig(t, "a"), &strings.Builder{}
+	r.judge.log = slog.New(slog.NewTextHandler(log, nil))
 	r.say("a", faulty("x", reset))
 	r.want("a", "x:reset")
 	r.judge.ResetDone(key("a"), false, "device busy")
 	if got := r.judgeNow().Verdict(key("a")).Faults[0].Message; got != "about x (reset failed: device busy)" {
 		t.Errorf("message is %q", got)
+	}
+	if got := log.String(); strings.Contains(got, "was reset") || !strings.Contains(got, `level=WARN msg="device has not recovered by a reset"`) {
+		t.Errorf("the log is %q", got)
 	}
 	r.open()
 	if got := r.judgeNow().Verdict(key("a")).Faults[0].Message; got != "about x (reset failed: device busy)" {
