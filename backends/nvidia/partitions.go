@@ -78,6 +78,19 @@ func (s *state) partitions(cfg *config, k *gpu.Record, r *reading) (all []engine
 	return all
 }
 
+// pendingMode returns the problem that a GPU's MIG mode changes with its next reset; none if it does not.
+func pendingMode(g driver.GPU) []string {
+	if g.Err != nil || g.MIGPending == g.MIGEnabled {
+		return nil
+	}
+	now, then, cancel := "on", "off", 1
+	if g.MIGPending {
+		now, then, cancel = "off", "on", 0
+	}
+	return []string{fmt.Sprintf("%s: MIG mode is %s, and will be %s after the next reset of the GPU: end its containers and reset it "+
+		"(nvidia-smi --gpu-reset -i %[1]s), or cancel the change (nvidia-smi -i %[1]s -mig %[4]d)", g.UUID, now, then, cancel)}
+}
+
 // find finds the GPU instance of the partition, and returns its MIG devices.
 func (p *partition) find(g driver.GPU) (all []driver.Instance) {
 	i := slices.IndexFunc(g.GPUInstances, func(gi driver.GPUInstance) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -210,5 +211,29 @@ func TestMIGDeviceIsMadeTooLate(t *testing.T) {
 			t.Errorf("Prepare = %v, %v", res, err)
 		}
 		r.wantMade("1g.10gb-0 y")
+	})
+}
+
+// Verifies that a MIG mode which is pending is a problem, with what to do, until the mode is in force or the change is
+// cancelled.
+func TestPendingMIGMode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 1)
+		var mode, pending atomic.Int32
+		lib.GPUs[0].GetMigModeFunc = func() (int, int, nvml.Return) { return int(mode.Load()), int(pending.Load()), nvml.SUCCESS }
+		pending.Store(nvml.DEVICE_MIG_ENABLE)
+		r := start(t, lib, 1, "")
+		problem := func(text string) func(*backendv1.Inventory) bool {
+			return func(inv *backendv1.Inventory) bool {
+				return strings.Contains(strings.Join(inv.GetProblems(), "\n"), text)
+			}
+		}
+		uuid := lib.GPUs[0].UUID
+		r.Until("the mode that is pending is a problem", problem(uuid+": MIG mode is off, and will be on after the next reset of the GPU: "+
+			"end its containers and reset it (nvidia-smi --gpu-reset -i "+uuid+"), or cancel the change (nvidia-smi -i "+uuid+" -mig 0)"))
+		mode.Store(nvml.DEVICE_MIG_ENABLE)
+		r.Until("the mode is in force", func(inv *backendv1.Inventory) bool { return !problem("MIG mode is")(inv) })
+		pending.Store(nvml.DEVICE_MIG_DISABLE)
+		r.Until("MIG mode is to be switched off", problem(uuid+": MIG mode is on, and will be off after the next reset"))
 	})
 }

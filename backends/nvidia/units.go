@@ -51,7 +51,7 @@ func (s *state) list(found *engine.Scan, cfg *config, snapshot driver.Snapshot, 
 	links, profiles := linksOf(snapshot.Links), map[string]bool{}
 	for _, uuid := range slices.Sorted(maps.Keys(s.records)) {
 		k, g := s.records[uuid], s.records[uuid].GPU
-		r := reading{gpu: g, versions: versions{snapshot.DriverVersion, snapshot.CUDAVersion}, links: links[g.UUID], problems: fabric(g)}
+		r := reading{gpu: g, versions: versions{snapshot.DriverVersion, snapshot.CUDAVersion}, links: links[g.UUID], problems: append(fabric(g), pendingMode(g)...)}
 		unit := engine.Unit{ID: g.UUID, Board: s.group(g.UUID), Dir: "bus/pci/devices/" + cmp.Or(g.PCIBusID, g.UUID)}
 		if g.PCIBusID != "" {
 			unit.PCI = new(k.At)

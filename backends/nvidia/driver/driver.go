@@ -57,7 +57,7 @@ type GPU struct {
 	// PowerLimitWatts is the limit in force, 0 if there is none.
 	PowerLimitWatts uint32
 	// MIGCapable: the GPU can be partitioned. MIGEnabled: it is in MIG mode.
-	// MIGPending: it will be in MIG mode after the next reset.
+	// MIGPending: it will be in MIG mode after the next reset; equal to MIGEnabled unless the mode was changed since.
 	MIGCapable, MIGEnabled, MIGPending bool
 	// Instances are the MIG devices, by GPU instance and compute instance.
 	Instances []Instance

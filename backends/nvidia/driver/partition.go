@@ -81,14 +81,23 @@ func (r *reader) profile(device nvml.Device, index int, memory uint64) (p Profil
 	p.MemoryBytes, p.Slices, p.Instances = i.MemorySizeMB<<20, i.SliceCount, i.InstanceCount
 	p.Multiprocessors, p.CopyEngines, p.Decoders, p.Encoders = i.MultiprocessorCount, i.CopyEngineCount, i.DecoderCount, i.EncoderCount
 	p.JPEGEngines, p.OFAEngines = i.JpegCount, i.OfaCount
-	p.Name = profile("", Instance{MemoryBytes: p.MemoryBytes, GPUSlices: p.Slices}, memory) + suffixes[index]
+	p.Name = profile("", Instance{MemoryBytes: p.MemoryBytes, GPUSlices: p.Slices}, memory) + suffix(index)
 	return p, ok && p.Slices > 0
 }
 
-// suffixes distinguish profiles of one size, as the names of MIG devices do.
+// suffix distinguishes the profile with NVML's index from others of its size.
+func suffix(index int) string {
+	if index >= nvml.GPU_INSTANCE_PROFILE_COUNT { // of a driver that is newer than go-nvml
+		return fmt.Sprintf("+nvml%d", index)
+	}
+	return suffixes[index]
+}
+
+// suffixes are as in the names of MIG devices (nvidia-smi mig -lgip).
 var suffixes = map[int]string{
 	nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV1: "+me", nvml.GPU_INSTANCE_PROFILE_2_SLICE_REV1: "+me",
-	nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX: "+gfx", nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX: "+gfx", nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX: "+gfx",
+	nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX: "+gfx", nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX: "+gfx",
+	nvml.GPU_INSTANCE_PROFILE_3_SLICE_GFX: "+gfx", nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX: "+gfx",
 	nvml.GPU_INSTANCE_PROFILE_1_SLICE_NO_ME: "-me", nvml.GPU_INSTANCE_PROFILE_2_SLICE_NO_ME: "-me",
 	nvml.GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME: "+me.all", nvml.GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME: "+me.all",
 }

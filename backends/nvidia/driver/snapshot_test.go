@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -205,6 +206,51 @@ func TestMIG(t *testing.T) {
 	l.GPUs[1].SetMIG(false)
 	if s = snapshot(t, d); s.GPUs[1].MIGEnabled || s.GPUs[1].Instances != nil {
 		t.Errorf("MIG is off: %+v", s.GPUs[1])
+	}
+}
+
+// Verifies that every profile of GPU instances that go-nvml knows, and one that it does not know, has a name of its own
+// and the suffix of nvidia-smi.
+func TestProfileNames(t *testing.T) {
+	// The slices that each profile's name in nvml.h has. 1_SLICE_REV2 has twice the memory of the others (1g.20gb on an
+	// H100 with 80 GB); all other profiles of one number of slices are of one size.
+	slices := [nvml.GPU_INSTANCE_PROFILE_COUNT + 1]uint32{1, 2, 3, 4, 7, 8, 6, 1, 2, 1, 1, 2, 4, 1, 2, 1, 2, 3, 1}
+	const gib10 = 9984 // MiB, of a slice of 80 GB
+	l := drivertest.New("H100 80GB", 1)
+	g := l.GPUs[0]
+	g.SetMIG(true)
+	g.GetGpuInstanceProfileInfoFunc = func(i int) (nvml.GpuInstanceProfileInfo, nvml.Return) {
+		if i >= len(slices) {
+			return nvml.GpuInstanceProfileInfo{}, nvml.ERROR_INVALID_ARGUMENT
+		}
+		info := nvml.GpuInstanceProfileInfo{Id: uint32(i), SliceCount: slices[i], MemorySizeMB: uint64(slices[i]) * gib10}
+		if i == nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV2 {
+			info.MemorySizeMB *= 2
+		}
+		return info, nvml.SUCCESS
+	}
+	g.GetGpuInstancePossiblePlacementsFunc = func(*nvml.GpuInstanceProfileInfo) ([]nvml.GpuInstancePlacement, nvml.Return) {
+		return []nvml.GpuInstancePlacement{{Size: 1}}, nvml.SUCCESS
+	}
+	d := driver.New(driver.Options{Load: l.Load, Partitions: true})
+	defer func() {
+		if err := d.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := d.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range snapshot(t, d).GPUs[0].Profiles {
+		names = append(names, p.Name)
+	}
+	if diff := cmp.Diff([]string{
+		"1g.10gb", "2g.20gb", "3g.30gb", "4g.40gb", "7g.70gb", "8g.80gb", "6g.60gb", "1g.10gb+me", "2g.20gb+me", "1g.20gb",
+		"1g.10gb+gfx", "2g.20gb+gfx", "4g.40gb+gfx", "1g.10gb-me", "2g.20gb-me", "1g.10gb+me.all", "2g.20gb+me.all", "3g.30gb+gfx",
+		"1g.10gb+nvml18",
+	}, names); diff != "" {
+		t.Error(diff)
 	}
 }
 
