@@ -82,7 +82,8 @@ func roundOf(apis []config.API, devices ...[]resource.Device) *round.Round {
 // held returns a device that a container has by the device plugin API.
 func held(d resource.Device) resource.Device {
 	table := &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "r", API: config.APIDRA}, Devices: []resource.Device{d}}}}
-	return round.WithAllocations(nil, table, map[inventory.Key][]holders.Allocation{d.Key: {{Resource: "r", Unit: d.ID}}}, nil).Resources[0].Devices[0]
+	reasons := round.Allocated(nil, table, map[inventory.Key][]holders.Allocation{d.Key: {{Resource: "r", Unit: d.ID}}})
+	return round.WithVerdicts(table, &health.View{}, reasons).Resources[0].Devices[0]
 }
 
 // Verifies that a driver publishes the devices of the resources with its API and no others, each

@@ -194,14 +194,16 @@ func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 	resets := r.l.resets
 	run := func() string {
 		judged := judge.Judge(all)
-		verdicts := round.Verdicts{Health: judged, Lifecycle: r.l.Faults(judged)}
+		faults := r.l.Faults(judged)
 		r.round = roundWith(all, judged)
 		resets.consider(t.Context(), r.round)
 		codes := ""
 		for _, d := range all.Backends[0].Devices {
 			code := "-"
-			for _, fault := range verdicts.Verdict(d.Key).Faults {
-				code = strings.TrimPrefix(fault.Code, "reset-")
+			for _, fault := range append(slices.Clone(judged.Verdict(d.Key).Faults), faults[d.Key]) {
+				if fault.Code != "" {
+					code = strings.TrimPrefix(fault.Code, "reset-")
+				}
 			}
 			codes += code + ","
 		}

@@ -1,10 +1,10 @@
 // Package resource turns devices into the named resources that pods ask for.
 //
 // A [Mapper] is compiled from a profile once; [Mapper.Map] then turns every
-// snapshot of the inventory, with the verdicts on its devices, into a [Table]:
-// the resources in the order of the configuration, each with its devices. A device
-// belongs to the first resource that selects it, and to no other, whatever its
-// health, so that a fault never moves capacity from one name to another.
+// snapshot of the inventory into a [Table]: the resources in the order of the
+// configuration, each with its devices. A device belongs to the first resource that
+// selects it, and to no other, whatever its health, so that a fault never moves
+// capacity from one name to another.
 //
 // # Selectors
 //

@@ -11,14 +11,8 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 )
-
-// Verdicts returns the verdict on a device's health; a health.View is one. It never changes.
-type Verdicts interface {
-	Verdict(k inventory.Key) health.Verdict
-}
 
 // Mapper maps devices to the resources of one profile. It is safe for
 // concurrent use.
@@ -128,12 +122,12 @@ func (m *Mapper) Owns(name string) bool {
 }
 
 // Map makes the table of a snapshot: devices are in the order of the snapshot's backends
-// and, within one, of its devices. The same snapshot and verdicts give the same table,
+// and, within one, of its devices. Their health makes no difference. The same snapshot gives the same table,
 // except that names made by templates stay without devices, that a name stays with its kind
 // and a duplicate ID with its backend, and that new names may have to wait (see
 // Table.RetryAt). held has the names of resources with allocated devices; the caller must not
 // change it any more. Map does not fail; the table has the problems.
-func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[string]bool) *Table {
+func (m *Mapper) Map(snap *inventory.Snapshot, held map[string]bool) *Table {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	assigned := m.assign(snap)
@@ -154,7 +148,7 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[strin
 	for i, backend := range snap.Backends {
 		for j, d := range backend.Devices {
 			a := assigned[i][j]
-			t.add(backend, d, a, m.names.place(a), owners, verdicts)
+			t.add(backend, d, a, m.names.place(a), owners)
 		}
 	}
 	m.last = t
@@ -174,7 +168,7 @@ func (m *Mapper) empty(snap *inventory.Snapshot, held map[string]bool) *Table {
 }
 
 // add adds a device to the resource at place. owners is the result of idOwners.
-func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners map[duplicateID]string, verdicts Verdicts) {
+func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners map[duplicateID]string) {
 	for _, problem := range a.problems {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: problem})
 	}
@@ -193,7 +187,7 @@ func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignme
 				"the one of %s is left out: give one of them another resource", r.Name, backend.Name, owner, backend.Name)})
 		return
 	}
-	r.Devices = append(r.Devices, Device{d, verdicts.Verdict(d.Key)})
+	r.Devices = append(r.Devices, Device{Device: d, Resource: r.Name})
 }
 
 // assign returns the assignment of every device, by backend and device, and removes from the

@@ -4,26 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 )
-
-// verdicts are the devices that are not healthy; all others are.
-type verdicts map[inventory.Key]health.Verdict
-
-func (v verdicts) Verdict(k inventory.Key) health.Verdict {
-	if verdict, ok := v[k]; ok {
-		return verdict
-	}
-	return health.Verdict{Healthy: true}
-}
-
-var faulty = health.Verdict{Faults: []health.Fault{{Code: "xid-79", Recovery: inventory.RecoveryReset, Since: time.Unix(1, 0)}}}
 
 // profile loads the profile whose backends and resources are given as YAML.
 func profile(tb testing.TB, backends, resources string) *config.Profile {
@@ -83,9 +69,6 @@ func outline(t *Table) (lines []string) {
 		line += ":"
 		for _, d := range r.Devices {
 			line += " " + d.Backend + "/" + d.ID
-			if !d.Verdict.Healthy {
-				line += "!"
-			}
 		}
 		lines = append(lines, line)
 	}
@@ -123,7 +106,7 @@ func TestSelectors(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := profile(t, "[{name: mock}]", fmt.Sprintf("  - {name: ex.com/a, selector: %q}\n", tc.selector))
-			table := mapper(t, p).Map(snapshot(1, backend("mock", whole, part)), verdicts{}, nil)
+			table := mapper(t, p).Map(snapshot(1, backend("mock", whole, part)), nil)
 			var got []string
 			for _, d := range table.Resources[0].Devices {
 				got = append(got, d.ID)
@@ -144,40 +127,34 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// TestMap verifies who gets which device, and what is said about it.
+// TestMap verifies which resource gets which device, and the problems.
 func TestMap(t *testing.T) {
 	nic := gpu("net", "NIC-1")
 	nic.Class = "nic"
 	tests := map[string]struct {
 		backends, resources string
 		snap                *inventory.Snapshot
-		verdicts            verdicts
 		want                []string
 	}{
 		"the first that selects": {
 			"[{name: mock}]", "  - {name: ex.com/b, selector: 'device.attributes[\"mock\"].cores < 64'}\n  - {name: ex.com/a}\n  - {name: ex.com/c}\n",
-			snapshot(1, backend("mock", gpu("mock", "A"))), nil,
+			snapshot(1, backend("mock", gpu("mock", "A"))),
 			[]string{"ex.com/b:", "ex.com/a: mock/A", "ex.com/c:"},
 		},
 		"backend and class": {
 			"[{name: mock}, {name: net}]", "  - {name: ex.com/nic, class: nic}\n  - {name: ex.com/none, backend: net}\n  - {name: ex.com/gpu, backend: mock}\n",
-			snapshot(1, backend("mock", gpu("mock", "A")), backend("net", nic, gpu("net", "B"))), nil,
+			snapshot(1, backend("mock", gpu("mock", "A")), backend("net", nic, gpu("net", "B"))),
 			[]string{"ex.com/nic: net/NIC-1", "ex.com/none: net/B", "ex.com/gpu: mock/A"},
-		},
-		"a fault moves nothing": {
-			"[{name: mock}]", "  - {name: ex.com/a}\n  - {name: ex.com/b}\n",
-			snapshot(1, backend("mock", gpu("mock", "A"))), verdicts{{Backend: "mock", ID: "A"}: faulty},
-			[]string{"ex.com/a: mock/A!", "ex.com/b:"},
 		},
 		"made on demand": {
 			"[{name: mock}]", "  - {name: ex.com/a}\n  - {name: ex.com/b, api: dra}\n",
 			snapshot(1, backend("mock", gpu("mock", "A"), &inventory.Device{Key: inventory.Key{Backend: "mock", ID: "P"}, Class: "gpu", Potential: true},
-				&inventory.Device{Key: inventory.Key{Backend: "mock", ID: "M"}, Class: "gpu", MadeFor: "uid"})), nil,
+				&inventory.Device{Key: inventory.Key{Backend: "mock", ID: "M"}, Class: "gpu", MadeFor: "uid"})),
 			[]string{"ex.com/a: mock/A", "ex.com/b: mock/P mock/M"},
 		},
 		"one ID, two backends, one resource": {
 			"[{name: a}, {name: b}]", "  - {name: ex.com/a}\n",
-			snapshot(1, backend("a", gpu("a", "X")), backend("b", gpu("b", "X"), gpu("b", "Y"))), nil,
+			snapshot(1, backend("a", gpu("a", "X")), backend("b", gpu("b", "X"), gpu("b", "Y"))),
 			[]string{
 				"ex.com/a: a/X b/Y",
 				"problem X: resource ex.com/a: backend b reports the same ID as backend a, and kubelet could not tell them apart; the one of b is left out: give one of them another resource",
@@ -185,7 +162,7 @@ func TestMap(t *testing.T) {
 		},
 		"one ID, two backends, two resources": {
 			"[{name: a}, {name: b}]", "  - {name: ex.com/a, backend: a}\n  - {name: ex.com/b}\n",
-			snapshot(1, backend("a", gpu("a", "X")), backend("b", gpu("b", "X"))), nil,
+			snapshot(1, backend("a", gpu("a", "X")), backend("b", gpu("b", "X"))),
 			[]string{"ex.com/a: a/X", "ex.com/b: b/X"},
 		},
 	}
@@ -193,7 +170,7 @@ func TestMap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := mapper(t, profile(t, tc.backends, tc.resources))
 			for _, again := range []bool{false, true} { // the second time from the cache
-				if diff := cmp.Diff(tc.want, outline(m.Map(tc.snap, tc.verdicts, nil))); diff != "" {
+				if diff := cmp.Diff(tc.want, outline(m.Map(tc.snap, nil))); diff != "" {
 					t.Errorf("table, from the cache %v (-want +got):\n%s", again, diff)
 				}
 			}
@@ -207,7 +184,7 @@ func TestMap(t *testing.T) {
 func TestOwnerKeepsAnID(t *testing.T) {
 	const backends, resources = "[{name: a}, {name: b}]", "  - {name: ex.com/a}\n"
 	m := mapper(t, profile(t, backends, resources))
-	m.Map(snapshot(1, backend("b", gpu("b", "X"))), verdicts{}, nil)
+	m.Map(snapshot(1, backend("b", gpu("b", "X"))), nil)
 	both := snapshot(2, backend("a", gpu("a", "X")), backend("b", gpu("b", "X")))
 	want := []string{
 		"ex.com/a: b/X",
@@ -219,11 +196,11 @@ func TestOwnerKeepsAnID(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
-	check("a comes later", outline(m.Map(both, verdicts{}, nil)), want)
+	check("a comes later", outline(m.Map(both, nil)), want)
 	next := mapper(t, profile(t, backends, resources))
 	next.Inherit(m)
-	check("another configuration", outline(next.Map(both, verdicts{}, nil)), want)
-	check("b is gone", outline(next.Map(snapshot(3, backend("a", gpu("a", "X"))), verdicts{}, nil)), []string{"ex.com/a: a/X"})
+	check("another configuration", outline(next.Map(both, nil)), want)
+	check("b is gone", outline(next.Map(snapshot(3, backend("a", gpu("a", "X"))), nil)), []string{"ex.com/a: a/X"})
 }
 
 // TestCompileRefuses verifies that a profile that was not validated gives an

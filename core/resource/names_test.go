@@ -101,7 +101,7 @@ func TestGeneratedNames(t *testing.T) {
 			m := mapper(t, profile(t, "[{name: mock}]", tc.resources))
 			for i, step := range tc.steps {
 				for range 2 { // the second time from the cache
-					table := m.Map(snapshot(uint64(i), backend("mock", step.devices...)), verdicts{}, nil)
+					table := m.Map(snapshot(uint64(i), backend("mock", step.devices...)), nil)
 					if diff := cmp.Diff(step.want, outline(table)); diff != "" {
 						t.Fatalf("step %d (-want +got):\n%s", i, diff)
 					}
@@ -134,7 +134,7 @@ func TestHeldNames(t *testing.T) {
 		{nil, []*inventory.Device{slice("A", "1g.5gb")}, []string{"ex.com/gpu:", "ex.com/mig-1g.5gb: mock/A"}},
 		{held, nil, []string{"ex.com/gpu, held:", "ex.com/mig-1g.5gb, held:"}},
 	} {
-		table := m.Map(snapshot(1, backend("mock", step.devices...)), verdicts{}, step.held)
+		table := m.Map(snapshot(1, backend("mock", step.devices...)), step.held)
 		if diff := cmp.Diff(step.want, outline(table)); diff != "" {
 			t.Errorf("held %v (-want +got):\n%s", step.held, diff)
 		}
@@ -162,10 +162,10 @@ func TestInheritedNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := mapper(t, profile(t, "[{name: mock}]", template))
-			before.Map(snapshot(1, backend("mock", plus, slice("A", "2g"))), verdicts{}, nil)
+			before.Map(snapshot(1, backend("mock", plus, slice("A", "2g"))), nil)
 			m := mapper(t, profile(t, "[{name: mock}]", tc.resources))
 			m.Inherit(before)
-			if diff := cmp.Diff(tc.want, outline(m.Map(snapshot(2, backend("mock", plus, dot)), verdicts{}, nil))); diff != "" {
+			if diff := cmp.Diff(tc.want, outline(m.Map(snapshot(2, backend("mock", plus, dot)), nil))); diff != "" {
 				t.Errorf("table (-want +got):\n%s", diff)
 			}
 		})
@@ -187,7 +187,7 @@ func TestNamesAreBounded(t *testing.T) {
 				all = append(all, slice(fmt.Sprintf("D%04d", next), ""))
 				next++
 			}
-			table := m.Map(snapshot(uint64(next), backend("mock", all...)), verdicts{}, nil)
+			table := m.Map(snapshot(uint64(next), backend("mock", all...)), nil)
 			for _, r := range table.Resources {
 				made[r.Name] = true
 			}

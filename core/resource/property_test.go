@@ -25,9 +25,9 @@ func TestMapProperties(t *testing.T) {
 		pool := map[inventory.Key]*inventory.Device{}
 		var before *Table
 		for generation := range uint64(rapid.IntRange(1, 4).Draw(t, "snapshots")) {
-			snap, v := drawSnapshot(t, generation, pool)
-			table := m.Map(snap, v, nil)
-			checkTable(t, p, snap, v, table)
+			snap := drawSnapshot(t, generation, pool)
+			table := m.Map(snap, nil)
+			checkTable(t, p, snap, table)
 			checkKept(t, before, table)
 
 			fresh, err := Compile(p)
@@ -35,7 +35,7 @@ func TestMapProperties(t *testing.T) {
 				t.Fatal(err)
 			}
 			fresh.last = before
-			if diff := cmp.Diff(fresh.Map(snap, v, nil), table, cmpopts.IgnoreUnexported(Table{})); diff != "" {
+			if diff := cmp.Diff(fresh.Map(snap, nil), table, cmpopts.IgnoreUnexported(Table{})); diff != "" {
 				t.Fatalf("the table depends on more of what was mapped before than the table before (-without +with):\n%s", diff)
 			}
 			before = table
@@ -66,8 +66,8 @@ func checkKept(t *rapid.T, before, table *Table) {
 	}
 }
 
-// checkTable verifies that each device is in one place only, with its verdict.
-func checkTable(t *rapid.T, p *config.Profile, snap *inventory.Snapshot, v verdicts, table *Table) {
+// checkTable verifies that each device is in one place only, and knows it.
+func checkTable(t *rapid.T, p *config.Profile, snap *inventory.Snapshot, table *Table) {
 	if table.Generation != snap.Generation || len(table.Resources) != len(p.Resources) {
 		t.Fatalf("generation %d, %d resources", table.Generation, len(table.Resources))
 	}
@@ -80,8 +80,8 @@ func checkTable(t *rapid.T, p *config.Profile, snap *inventory.Snapshot, v verdi
 			}
 			seen[d.ID] = true
 			places[d.Key]++
-			if diff := cmp.Diff(v.Verdict(d.Key), d.Verdict); diff != "" {
-				t.Fatalf("device %s has another verdict in its resource:\n%s", d.Key, diff)
+			if d.Resource != r.Name {
+				t.Fatalf("device %s of %s has the resource %q", d.Key, r.Name, d.Resource)
 			}
 			if b := p.Resources[i].Backend; b != "" && b != d.Backend {
 				t.Fatalf("%s is limited to backend %s and has %s", r.Name, b, d.Key)
@@ -123,8 +123,8 @@ func drawProfile(t *rapid.T) *config.Profile {
 
 // drawSnapshot makes devices and takes some from earlier snapshots, as the
 // inventory does.
-func drawSnapshot(t *rapid.T, generation uint64, pool map[inventory.Key]*inventory.Device) (*inventory.Snapshot, verdicts) {
-	snap, v := &inventory.Snapshot{Generation: generation}, verdicts{}
+func drawSnapshot(t *rapid.T, generation uint64, pool map[inventory.Key]*inventory.Device) *inventory.Snapshot {
+	snap := &inventory.Snapshot{Generation: generation}
 	for _, name := range []string{"a", "b"} {
 		if !rapid.Bool().Draw(t, "present") {
 			continue
@@ -140,12 +140,9 @@ func drawSnapshot(t *rapid.T, generation uint64, pool map[inventory.Key]*invento
 				d.NUMANodes = rapid.SampledFrom([][]int{nil, {0}, {1}, {0, 1}}).Draw(t, "numa")
 				pool[key] = d
 			}
-			if rapid.Bool().Draw(t, "faulty") {
-				v[key] = faulty
-			}
 			b.Devices = append(b.Devices, pool[key])
 		}
 		snap.Backends = append(snap.Backends, b)
 	}
-	return snap, v
+	return snap
 }

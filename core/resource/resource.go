@@ -41,8 +41,13 @@ type Resource struct {
 	Devices []Device
 }
 
-// Device is a device of a resource.
+// Device is a device as the node serves it.
 type Device struct {
 	*inventory.Device
+	// Resource is the name of the resource that selects it; "" for none.
+	Resource string
+	// Removed: it is allocated, and its backend no longer lists it. It is as it was listed last.
+	Removed bool
+	// Verdict is on its health. Mapping does not depend on it: package round composes it for the devices of a table.
 	Verdict health.Verdict
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
 )
 
 // Earlier stores the devices that are known for the next run of the agent: those that a backend cannot look at then, and
@@ -25,7 +26,7 @@ type Earlier struct {
 	path, bootID string
 	log          *slog.Logger
 	// Devices are those of the earlier run, for [Removed]. They do not change.
-	Devices map[inventory.Key]SeenDevice
+	Devices map[inventory.Key]resource.Device
 	// written is what the file has; nil if that is not known.
 	written *known
 	// problem is why the file could not be written; "" if it was.
@@ -34,7 +35,7 @@ type Earlier struct {
 
 // known is the content of the file.
 type known struct {
-	Devices []SeenDevice
+	Devices []resource.Device
 	// Backends have their counter sets and labels, and no devices.
 	Backends []inventory.Backend
 	// BootID is the boot of the machine.
@@ -48,7 +49,7 @@ const earlierMagic = "accelmux-devices/1"
 func OpenEarlier(path, bootID string, log *slog.Logger) *Earlier {
 	gob.Register(inventory.Version("")) // values of attributes
 	gob.Register([]inventory.Version{})
-	e := &Earlier{path: path, bootID: bootID, log: log, Devices: map[inventory.Key]SeenDevice{}}
+	e := &Earlier{path: path, bootID: bootID, log: log, Devices: map[inventory.Key]resource.Device{}}
 	payload, err := checkpoint.Read(path, earlierMagic)
 	var read known
 	if err == nil {
@@ -128,7 +129,7 @@ func (e *Earlier) known(r *Round, held map[inventory.Key][]holders.Allocation) (
 	k.BootID = e.bootID
 	for _, b := range r.Snapshot.Backends {
 		for _, d := range b.Devices {
-			k.Devices = append(k.Devices, SeenDevice{r.ResourceOf(d.Key), d})
+			k.Devices = append(k.Devices, resource.Device{Device: d, Resource: r.ResourceOf(d.Key)})
 		}
 		k.Backends = append(k.Backends, inventory.Backend{Name: b.Name, CounterSets: b.CounterSets, NodeLabels: b.NodeLabels})
 	}
@@ -139,7 +140,7 @@ func (e *Earlier) known(r *Round, held map[inventory.Key][]holders.Allocation) (
 			k.Devices = append(k.Devices, d)
 		}
 	}
-	slices.SortFunc(k.Devices, func(a, b SeenDevice) int { return a.Device.Compare(b.Device.Key) })
+	slices.SortFunc(k.Devices, func(a, b resource.Device) int { return a.Device.Compare(b.Device.Key) })
 	if e.written != nil {
 		for _, b := range e.written.Backends {
 			if !lists(r.Snapshot, b.Name) && r.Profile.Backend(b.Name) != nil {
@@ -156,13 +157,13 @@ func (k known) stored() known {
 	for i, d := range k.Devices {
 		changed, h := *d.Device, d.Device.Health
 		changed.Health = inventory.Health{State: inventory.StateUnknown, Unread: h.Unread, UnreadSince: h.UnreadSince.Round(0)}
-		k.Devices[i].Device = &changed
+		k.Devices[i] = resource.Device{Device: &changed, Resource: d.Resource}
 	}
 	return k
 }
 
 func (k known) equal(o known) bool {
-	return k.BootID == o.BootID && slices.EqualFunc(k.Devices, o.Devices, func(a, b SeenDevice) bool {
+	return k.BootID == o.BootID && slices.EqualFunc(k.Devices, o.Devices, func(a, b resource.Device) bool {
 		return a.Resource == b.Resource && (a.Device == b.Device || a.Device.Health.Unread == b.Device.Health.Unread && inventory.EqualButHealth(a.Device, b.Device))
 	}) && slices.EqualFunc(k.Backends, o.Backends, func(a, b inventory.Backend) bool {
 		return a.Name == b.Name && reflect.DeepEqual(a.CounterSets, b.CounterSets) && slices.Equal(a.NodeLabels, b.NodeLabels)

@@ -51,19 +51,24 @@ func TestEarlierOutlivesTheAgent(t *testing.T) {
 	store(OpenEarlier(path, "boot", log), Round{Snapshot: listed, Table: table}, held)
 
 	x, y := &inventory.Backend{Name: "x"}, &inventory.Backend{Name: "y"}
-	was := func(d *inventory.Device) SeenDevice {
+	was := func(d *inventory.Device) resource.Device {
 		stored := *d
 		stored.Health.State = inventory.StateUnknown
-		return SeenDevice{"ex.com/" + d.ID, &stored}
+		return resource.Device{Device: &stored, Resource: "ex.com/" + d.ID}
+	}
+	removed := func(d *inventory.Device) resource.Device {
+		r := was(d)
+		r.Removed = true
+		return r
 	}
 	for _, backends := range [][]*inventory.Backend{{}, {x}, {y}, {x, y}} {
 		m, snapshot := OpenEarlier(path, "boot", log), &inventory.Snapshot{Backends: backends}
-		want := map[inventory.Key]SeenDevice{}
+		want := map[inventory.Key]resource.Device{}
 		if slices.Contains(backends, x) {
-			want[can.Key], want[gpu.Key] = was(can), was(gpu)
+			want[can.Key], want[gpu.Key] = removed(can), removed(gpu)
 		}
 		if slices.Contains(backends, y) {
-			want[bus.Key] = was(bus)
+			want[bus.Key] = removed(bus)
 		}
 		var before *Round
 		for range 2 { // also in the round after, and in the next run
@@ -91,7 +96,7 @@ func TestEarlierOutlivesTheAgent(t *testing.T) {
 		t.Error("written for another health")
 	}
 	store(m, Round{Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{x}}, Table: &resource.Table{}}, map[inventory.Key][]holders.Allocation{bus.Key: held[bus.Key]})
-	if diff := cmp.Diff(map[inventory.Key]SeenDevice{bus.Key: was(bus)}, OpenEarlier(path, "boot", log).Devices); diff != "" {
+	if diff := cmp.Diff(map[inventory.Key]resource.Device{bus.Key: was(bus)}, OpenEarlier(path, "boot", log).Devices); diff != "" {
 		t.Errorf("stored when one is free (-want +got):\n%s", diff)
 	}
 	store(m, Round{Snapshot: &inventory.Snapshot{}, Table: &resource.Table{}}, nil)

@@ -24,22 +24,50 @@ const (
 	CodeCordoned = "cordoned"
 )
 
-// Verdicts adds to health's verdicts the faults of package lifecycle, such as of devices that are being reset, and of
-// devices that are cordoned. It implements resource.Verdicts.
-type Verdicts struct {
-	Health              *health.View
-	Lifecycle, Cordoned map[inventory.Key]health.Fault
+// Reasons are why devices are not available beside the faults that package health stores: each ends with its cause.
+// There is one for a device from each source: resets (package lifecycle), cordons, allocations, and what is missing
+// for a container.
+type Reasons map[inventory.Key]health.Fault
+
+// WithVerdicts returns the table with the verdict on each device: the faults that package health knows of it, and then
+// those that the sources have, in their order. Of the health of a removed device nothing is known.
+func WithVerdicts(table *resource.Table, judged *health.View, sources ...Reasons) *resource.Table {
+	result := *table
+	result.Resources = make([]*resource.Resource, len(table.Resources))
+	for i, r := range table.Resources {
+		changed := *r
+		changed.Devices = slices.Clone(r.Devices)
+		for j := range changed.Devices {
+			d := &changed.Devices[j]
+			d.Verdict = health.Verdict{Healthy: true}
+			if !d.Removed {
+				d.Verdict = judged.Verdict(d.Key)
+			}
+			d.Verdict = with(d.Verdict, d.Key, sources...)
+		}
+		result.Resources[i] = &changed
+	}
+	return &result
 }
 
-// Verdict implements resource.Verdicts.
-func (v Verdicts) Verdict(key inventory.Key) health.Verdict {
-	return withFault(withFault(v.Health.Verdict(key), v.Lifecycle, key), v.Cordoned, key)
+// with returns the verdict on a device with the reasons that the sources have.
+func with(verdict health.Verdict, key inventory.Key, sources ...Reasons) health.Verdict {
+	faults := slices.Clip(verdict.Faults) // they are shared
+	for _, reasons := range sources {
+		if fault, ok := reasons[key]; ok {
+			faults = append(faults, fault)
+		}
+	}
+	if len(faults) == len(verdict.Faults) {
+		return verdict
+	}
+	return health.Verdict{Faults: faults}
 }
 
-// Cordoned returns the faults of the devices that the entries name, and of their partitions: no new pod gets them.
+// Cordoned returns the reasons of the devices that the entries name, and of their partitions: no new pod gets them.
 // An entry of a backend that has reported, for a device that it does not have, is a problem.
-func Cordoned(snapshot *inventory.Snapshot, entries []cordon.Entry) (map[inventory.Key]health.Fault, []inventory.Problem) {
-	faults := map[inventory.Key]health.Fault{}
+func Cordoned(snapshot *inventory.Snapshot, entries []cordon.Entry) (Reasons, []inventory.Problem) {
+	faults := Reasons{}
 	var problems []inventory.Problem
 	for _, e := range entries {
 		fault := health.Fault{Code: CodeCordoned, Message: e.String(), Recovery: inventory.RecoverySelf, Reach: inventory.ReachNewHolders, Since: e.Since}
@@ -123,13 +151,13 @@ func noReset(policy *config.Backend, snapshot *inventory.Snapshot, d *inventory.
 	return ""
 }
 
-// Unusable returns the faults of devices that no container can be started with: those with
+// Unusable returns the reasons of devices that no container can be started with: those with
 // a missing device node or file (missing has its path), those that cannot be reset between holders
 // (unresettable has why), and those that CDI cannot give to a
 // container although their resource is injected by CDI. A fault is cleared when its cause
 // is gone; one that the previous round had keeps its time.
-func Unusable(injected []*inventory.Device, names *cdi.Names, missing, unresettable map[inventory.Key]string, before *Round, now time.Time) map[inventory.Key]health.Fault {
-	faults := map[inventory.Key]health.Fault{}
+func Unusable(injected []*inventory.Device, names *cdi.Names, missing, unresettable map[inventory.Key]string, before *Round, now time.Time) Reasons {
+	faults := Reasons{}
 	add := func(key inventory.Key, code, message string) {
 		since := now
 		if before != nil && before.Unusable[key].Code == code {
@@ -153,55 +181,4 @@ func Unusable(injected []*inventory.Device, names *cdi.Names, missing, unresetta
 		add(key, codeNoReset, why)
 	}
 	return faults
-}
-
-// WithFaults returns the table with these faults added to the verdicts. Unchanged resources
-// are the same pointers.
-func WithFaults(table *resource.Table, faults map[inventory.Key]health.Fault) *resource.Table {
-	return withDevices(table, func(r *resource.Resource) []resource.Device {
-		return addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
-			fault, ok := faults[key]
-			return fault, ok
-		})
-	})
-}
-
-// withDevices returns the table in which each resource has the devices that change returns for
-// it; nil leaves it unchanged.
-func withDevices(table *resource.Table, change func(*resource.Resource) []resource.Device) *resource.Table {
-	result := *table
-	result.Resources = slices.Clone(table.Resources)
-	for i, r := range table.Resources {
-		if devices := change(r); devices != nil {
-			changed := *r
-			changed.Devices = devices
-			result.Resources[i] = &changed
-		}
-	}
-	return &result
-}
-
-// addFaults returns the devices with the faults added; nil if none of them has one.
-func addFaults(devices []resource.Device, fault func(inventory.Key) (health.Fault, bool)) []resource.Device {
-	var changed []resource.Device
-	for i, d := range devices {
-		f, ok := fault(d.Key)
-		if !ok {
-			continue
-		}
-		if changed == nil {
-			changed = slices.Clone(devices)
-		}
-		changed[i].Verdict = health.Verdict{Faults: append(slices.Clone(d.Verdict.Faults), f)}
-	}
-	return changed
-}
-
-// withFault returns the verdict on a device, with its fault added if faults has one.
-func withFault(verdict health.Verdict, faults map[inventory.Key]health.Fault, key inventory.Key) health.Verdict {
-	fault, ok := faults[key]
-	if !ok {
-		return verdict
-	}
-	return health.Verdict{Faults: append(slices.Clone(verdict.Faults), fault)}
 }

@@ -1,6 +1,8 @@
 package round
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/accelmux/accelmux/core/cordon"
@@ -9,25 +11,35 @@ import (
 	"github.com/accelmux/accelmux/core/resource"
 )
 
-// Verifies that a fault is added to its device, beside those that it has, and
-// that nothing else changes.
-func TestWithFaults(t *testing.T) {
-	a, b := deviceWith("a"), deviceWith("b")
-	grave := health.Fault{Code: "grave", Recovery: inventory.RecoveryReboot}
-	table := &resource.Table{Resources: []*resource.Resource{
-		{Devices: []resource.Device{{Device: a, Verdict: health.Verdict{Faults: []health.Fault{grave}}}}},
-		{Devices: []resource.Device{{Device: b, Verdict: health.Verdict{Healthy: true}}}},
-	}}
-	fault := health.Fault{Code: CodeNoNode, Recovery: inventory.RecoverySelf}
-	got := WithFaults(table, map[inventory.Key]health.Fault{a.Key: fault})
-	if v := got.Resources[0].Devices[0].Verdict; v.Healthy || len(v.Faults) != 2 || v.Faults[0] != grave || v.Faults[1] != fault {
-		t.Errorf("the device has %+v, want both faults, the gravest first", v)
+// Verifies that the verdict on a device of a table has the faults that package health knows of it, and then the reasons of
+// all sources in their order; that a removed device has the reasons alone; and that the table before is as it was.
+func TestVerdicts(t *testing.T) {
+	a, b, gone := deviceWith("a", "/dev/a"), deviceWith("b", "/dev/b"), deviceWith("gone", "/dev/gone")
+	for _, d := range []*inventory.Device{a, gone} {
+		d.Health = inventory.Health{State: inventory.StateUnhealthy, Code: "grave", Recovery: inventory.RecoveryReboot}
 	}
-	if before := table.Resources[0].Devices[0].Verdict; len(before.Faults) != 1 {
+	judge, err := health.Open(health.Options{Path: filepath.Join(t.TempDir(), "health"), BootID: "boot"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged := judge.Judge(&inventory.Snapshot{Backends: []*inventory.Backend{{Name: "mock", Devices: []*inventory.Device{a, b, gone}}}})
+	table := &resource.Table{Resources: []*resource.Resource{{Devices: []resource.Device{{Device: a}, {Device: b}, {Device: gone, Removed: true}}}}}
+	fault := func(code string) health.Fault { return health.Fault{Code: code} }
+	got := WithVerdicts(table, judged, Reasons{a.Key: fault("cordoned")}, nil, Reasons{a.Key: fault("no-node"), gone.Key: fault("removed")})
+	for i, want := range []string{"grave cordoned no-node", "", "removed"} {
+		verdict, codes := got.Resources[0].Devices[i].Verdict, []string{}
+		for _, f := range verdict.Faults {
+			codes = append(codes, f.Code)
+		}
+		if strings.Join(codes, " ") != want || verdict.Healthy != (want == "") {
+			t.Errorf("device %s has %v, want %q", got.Resources[0].Devices[i].ID, verdict, want)
+		}
+	}
+	if before := table.Resources[0].Devices[0].Verdict; before.Faults != nil {
 		t.Errorf("the table before was changed: %+v", before)
 	}
-	if got.Resources[1] != table.Resources[1] {
-		t.Error("a resource without such a device was copied")
+	if own := judged.Verdict(a.Key).Faults; len(own) != 1 {
+		t.Errorf("the faults that package health knows were changed: %+v", own)
 	}
 }
 

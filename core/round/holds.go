@@ -65,24 +65,18 @@ func lists(snapshot *inventory.Snapshot, backend string) bool {
 	return slices.ContainsFunc(snapshot.Backends, func(b *inventory.Backend) bool { return b.Name == backend })
 }
 
-// SeenDevice is a device as it was listed last.
-type SeenDevice struct {
-	// Resource is that of the device, or "".
-	Resource string
-	Device   *inventory.Device
-}
-
 // Removed returns the allocated devices that their backend no longer lists, as the previous
-// round has them. Of those that it does not have, earlier has some by the earlier run of the agent, for
+// round has them, without a verdict. Of those that it does not have, earlier has some by the earlier run of the agent, for
 // backends that have reported. Devices of backends that are not in the profile are left out.
-func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Allocation, before *Round, earlier map[inventory.Key]SeenDevice) map[inventory.Key]SeenDevice {
-	removed := map[inventory.Key]SeenDevice{}
+func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Allocation, before *Round, earlier map[inventory.Key]resource.Device) map[inventory.Key]resource.Device {
+	removed := map[inventory.Key]resource.Device{}
 	for key := range held {
 		d := before.lastSeen(key)
 		if d.Device == nil && lists(snapshot, key.Backend) {
 			d = earlier[key]
 		}
 		if d.Device != nil && p.Backend(key.Backend) != nil {
+			d.Removed = true
 			removed[key] = d
 		}
 	}
@@ -94,54 +88,55 @@ func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory
 	return removed
 }
 
-// WithAllocations returns the table with the faults that follow from allocations, and with the
-// removed devices, which stay in their resource. Unchanged
-// resources are the same pointers.
-func WithAllocations(p *config.Profile, table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]SeenDevice) *resource.Table {
-	return withDevices(table, func(r *resource.Resource) []resource.Device {
-		devices := addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
-			i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return excludes(p, a, r) })
-			if i < 0 {
-				return health.Fault{}, false
+// WithRemoved returns the table with the removed devices that are allocated as units of a resource, or that a claim has
+// of one. They stay in that resource.
+func WithRemoved(p *config.Profile, table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]resource.Device) *resource.Table {
+	if len(removed) == 0 {
+		return table
+	}
+	result := *table
+	result.Resources = slices.Clone(table.Resources)
+	for i, r := range table.Resources {
+		var devices []resource.Device
+		for key, d := range removed {
+			has := func(a holders.Allocation) bool {
+				name := a.Resource
+				if a.Claim != nil {
+					name = d.Resource
+				}
+				return name == r.Name && !excludes(p, a, r)
 			}
-			a := held[key][i]
-			return health.Fault{
-				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: a.Since, Message: a.Message(),
-			}, true
-		})
-		more := removedDevices(p, r, held, removed)
-		if devices == nil && len(more) > 0 {
-			devices = r.Devices
+			if slices.ContainsFunc(held[key], has) {
+				d.Resource = r.Name
+				devices = append(devices, d)
+			}
 		}
-		return slices.Concat(devices, more)
-	})
+		slices.SortFunc(devices, func(a, b resource.Device) int { return a.Compare(b.Key) })
+		changed := *r
+		changed.Devices = slices.Concat(r.Devices, devices)
+		result.Resources[i] = &changed
+	}
+	return &result
 }
 
-// removedDevices returns the removed devices that are allocated as units of r, or that a claim has
-// of r.
-func removedDevices(p *config.Profile, r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]SeenDevice) []resource.Device {
-	var devices []resource.Device
-	for key, d := range removed {
-		i := slices.IndexFunc(held[key], func(a holders.Allocation) bool {
-			name := a.Resource
-			if a.Claim != nil {
-				name = d.Resource
+// Allocated returns the reasons that follow from allocations, of devices of a table with the removed ones.
+func Allocated(p *config.Profile, table *resource.Table, held map[inventory.Key][]holders.Allocation) Reasons {
+	faults := Reasons{}
+	for _, r := range table.Resources {
+		for _, d := range r.Devices {
+			i := slices.IndexFunc(held[d.Key], func(a holders.Allocation) bool { return excludes(p, a, r) != d.Removed })
+			if i < 0 || d.Removed && len(d.Edits.NetDevices) > 0 {
+				continue
 			}
-			return name == r.Name && !excludes(p, a, r)
-		})
-		if i >= 0 {
-			verdict := health.Verdict{Healthy: true}
-			if len(d.Device.Edits.NetDevices) == 0 {
-				verdict = health.Verdict{Faults: []health.Fault{{
-					Code: codeGone, Recovery: inventory.RecoverySelf, Since: held[key][i].Since,
-					Message: "its backend no longer lists it, but " + who(held[key][i]) + " has it",
-				}}}
+			a := held[d.Key][i]
+			f := health.Fault{Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: a.Since, Message: a.Message()}
+			if d.Removed {
+				f.Code, f.Message = codeGone, "its backend no longer lists it, but "+who(a)+" has it"
 			}
-			devices = append(devices, resource.Device{Device: d.Device, Verdict: verdict})
+			faults[d.Key] = f
 		}
 	}
-	slices.SortFunc(devices, func(a, b resource.Device) int { return a.Compare(b.Key) })
-	return devices
+	return faults
 }
 
 func who(a holders.Allocation) string {

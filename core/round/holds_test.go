@@ -42,23 +42,22 @@ func TestRemoved(t *testing.T) {
 	without := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "x", Devices: stages.Snapshot.Backends[0].Devices[1:]}}}
 	for range 2 { // also in the round after
 		removed := Removed(p, without, held, before, nil)
-		if diff := cmp.Diff(map[inventory.Key]SeenDevice{device.Key: {"gpu", device}}, removed); diff != "" {
+		if diff := cmp.Diff(map[inventory.Key]resource.Device{device.Key: {Device: device, Resource: "gpu", Removed: true}}, removed); diff != "" {
 			t.Fatalf("removed (-want +got):\n%s", diff)
 		}
 		before = New(Round{Snapshot: without, Health: stages.Health, Table: &resource.Table{}, Removed: removed})
 	}
-	table := WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held, before.Removed)
-	if devices := table.Resources[0].Devices; len(devices) != 1 || devices[0].Device != device || devices[0].Verdict.Faults[0].Code != codeGone {
+	empty := &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}
+	if devices := withAllocations(nil, empty, held, before.Removed).Resources[0].Devices; len(devices) != 1 || devices[0].Device != device || devices[0].Verdict.Faults[0].Code != codeGone {
 		t.Errorf("the removed devices are %+v", devices)
 	}
 	moved := *device
 	moved.Edits.NetDevices = []inventory.NetDevice{{HostName: "can0", Name: "can0"}}
-	table = WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held,
-		map[inventory.Key]SeenDevice{device.Key: {"gpu", &moved}})
-	if devices := table.Resources[0].Devices; len(devices) != 1 || !devices[0].Verdict.Healthy || devices[0].Verdict.Faults != nil {
+	removed := map[inventory.Key]resource.Device{device.Key: {Device: &moved, Resource: "gpu", Removed: true}}
+	if devices := withAllocations(nil, empty, held, removed).Resources[0].Devices; len(devices) != 1 || !devices[0].Verdict.Healthy || devices[0].Verdict.Faults != nil {
 		t.Errorf("a device whose interface is in the container is %+v", devices)
 	}
-	for name, none := range map[string]map[inventory.Key]SeenDevice{
+	for name, none := range map[string]map[inventory.Key]resource.Device{
 		"listed again":     Removed(p, stages.Snapshot, held, before, nil),
 		"free":             Removed(p, without, nil, before, nil),
 		"another profile":  Removed(&config.Profile{}, without, held, before, nil),
@@ -68,6 +67,12 @@ func TestRemoved(t *testing.T) {
 			t.Errorf("%s: removed are %v", name, none)
 		}
 	}
+}
+
+// withAllocations returns a table with the removed devices, and with verdicts that follow from allocations alone.
+func withAllocations(p *config.Profile, table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]resource.Device) *resource.Table {
+	table = WithRemoved(p, table, held, removed)
+	return WithVerdicts(table, &health.View{}, Allocated(p, table, held))
 }
 
 // Verifies which holds keep a device from being allocated as a unit of a resource.
@@ -85,7 +90,7 @@ func TestConflicts(t *testing.T) {
 		{shared, holders.Allocation{Resource: "other", Unit: "a::1"}, false},
 		{shared, holders.Allocation{Resource: "gpu", Unit: "a"}, true},
 	} {
-		table := WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{
+		table := withAllocations(nil, &resource.Table{Resources: []*resource.Resource{{
 			Resource: c.r, Devices: []resource.Device{{Device: deviceWith("a"), Verdict: health.Verdict{Healthy: true}}},
 		}}}, map[inventory.Key][]holders.Allocation{{Backend: "mock", ID: "a"}: {c.hold}}, nil)
 		if got := !table.Resources[0].Devices[0].Verdict.Healthy; got != c.want {

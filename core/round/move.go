@@ -12,7 +12,7 @@ import (
 )
 
 // A resource moves from one API to the other when the configuration says so. Its free devices move
-// at once, and the others when they are released: WithAllocations withholds what a holder has by
+// at once, and the others when they are released: Allocated withholds what a holder has by
 // the other API.
 //
 // Kubelet makes one thing harder. It does not start a container that asks for a name as an extended

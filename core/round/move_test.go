@@ -71,7 +71,7 @@ func TestRemovedFromClaim(t *testing.T) {
 	p := &config.Profile{Backends: []config.Backend{{Name: d.Backend}}}
 	for range 2 { // also in the round after
 		removed := Removed(p, &inventory.Snapshot{}, held, before, nil)
-		table := WithAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "other", API: config.APIDRA}}, {Resource: dra}}},
+		table := withAllocations(nil, &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "other", API: config.APIDRA}}, {Resource: dra}}},
 			held, removed)
 		if all := table.Resources[1].Devices; len(table.Resources[0].Devices) != 0 || len(all) != 1 || !strings.Contains(all[0].Verdict.Faults[0].Message, "claim ns/c has it") {
 			t.Fatalf("the devices are %+v", all)
@@ -92,7 +92,7 @@ func TestHeldByTheOtherAPI(t *testing.T) {
 	} {
 		d := deviceWith("a")
 		by.Device = d.Key
-		table := WithAllocations(p, &resource.Table{Resources: []*resource.Resource{{
+		table := withAllocations(p, &resource.Table{Resources: []*resource.Resource{{
 			Resource: config.Resource{Name: "gpu", API: config.APIDRA}, Devices: []resource.Device{{Device: d}},
 		}}}, map[inventory.Key][]holders.Allocation{d.Key: {*by}}, nil)
 		if got := IsHeldElsewhere(table.Resources[0].Devices[0].Verdict); got != want {

@@ -31,22 +31,16 @@ type Round struct {
 	Names      *cdi.Names
 	// Removed are devices that are allocated and that their backend no longer lists, as they
 	// were last seen.
-	Removed map[inventory.Key]SeenDevice
-	// Unusable are the faults of devices that no container can be started with.
-	Unusable map[inventory.Key]health.Fault
+	Removed map[inventory.Key]resource.Device
+	// Unusable are why devices are none that a container can be started with.
+	Unusable Reasons
 
-	devices map[inventory.Key]place
+	// devices are those of the table, and those of the snapshot that no resource selects.
+	devices map[inventory.Key]resource.Device
 	parents map[inventory.Key]bool
 	// assigned returns the devices of each resource by ID.
 	assigned func() map[string]map[string]*resource.Device
 	replicas map[inventory.Key]int
-}
-
-// place is where a device is in the snapshot and in the table; nil where it is not.
-type place struct {
-	listed   *inventory.Device
-	resource *resource.Resource
-	device   *resource.Device
 }
 
 // New returns the round with these exported fields. Snapshot and Table are required; Idle
@@ -56,11 +50,11 @@ func New(r Round) *Round {
 	for _, backend := range r.Snapshot.Backends {
 		count += len(backend.Devices)
 	}
-	r.devices, r.parents, r.replicas = make(map[inventory.Key]place, count), map[inventory.Key]bool{}, map[inventory.Key]int{}
+	r.devices, r.parents, r.replicas = make(map[inventory.Key]resource.Device, count), map[inventory.Key]bool{}, map[inventory.Key]int{}
 	for _, res := range r.Table.Resources {
-		for i := range res.Devices {
-			d := &res.Devices[i]
-			r.devices[d.Key] = place{resource: res, device: d}
+		for _, d := range res.Devices {
+			d.Resource = res.Name
+			r.devices[d.Key] = d
 			if res.Replicas > 1 {
 				r.replicas[d.Key] = res.Replicas
 			}
@@ -68,9 +62,9 @@ func New(r Round) *Round {
 	}
 	for _, backend := range r.Snapshot.Backends {
 		for _, device := range backend.Devices {
-			at := r.devices[device.Key]
-			at.listed = device
-			r.devices[device.Key] = at
+			if _, selected := r.devices[device.Key]; !selected {
+				r.devices[device.Key] = resource.Device{Device: device}
+			}
 			if device.Parent != "" {
 				r.parents[inventory.Key{Backend: device.Backend, ID: device.Parent}] = true
 			}
@@ -138,7 +132,7 @@ func (r *Round) Each(show func(*inventory.Device, health.Verdict)) {
 // Verdict returns the complete verdict on a device: that of the table, if the device is in a
 // resource.
 func (r *Round) Verdict(key inventory.Key) health.Verdict {
-	if d := r.devices[key].device; d != nil {
+	if d := r.devices[key]; d.Resource != "" {
 		return d.Verdict
 	}
 	return r.OwnVerdict(key)
@@ -146,35 +140,35 @@ func (r *Round) Verdict(key inventory.Key) health.Verdict {
 
 // OwnVerdict returns the verdict without the faults that follow from allocations and resets.
 func (r *Round) OwnVerdict(key inventory.Key) health.Verdict {
-	return withFault(r.Health.Verdict(key), r.Unusable, key)
+	return with(r.Health.Verdict(key), key, r.Unusable)
 }
 
 // Device returns a device of the snapshot, or nil.
 func (r *Round) Device(key inventory.Key) *inventory.Device {
-	if r == nil {
+	if r == nil || r.devices[key].Removed {
 		return nil
 	}
-	return r.devices[key].listed
+	return r.devices[key].Device
 }
 
 // LastSeen returns a device of the snapshot or a removed one, or nil.
 func (r *Round) LastSeen(key inventory.Key) *inventory.Device { return r.lastSeen(key).Device }
 
-// lastSeen returns the same with the device's resource.
-func (r *Round) lastSeen(key inventory.Key) SeenDevice {
+// lastSeen returns the same with the device's resource, without a verdict.
+func (r *Round) lastSeen(key inventory.Key) resource.Device {
 	if r == nil {
-		return SeenDevice{}
+		return resource.Device{}
 	}
 	d := r.Removed[key]
-	return SeenDevice{cmp.Or(r.ResourceOf(key), d.Resource), cmp.Or(r.Device(key), d.Device)}
+	return resource.Device{Device: cmp.Or(r.Device(key), d.Device), Resource: cmp.Or(r.ResourceOf(key), d.Resource)}
 }
 
 // ResourceOf returns the name of the resource that has the device, or "".
 func (r *Round) ResourceOf(key inventory.Key) string {
-	if r == nil || r.devices[key].resource == nil {
+	if r == nil {
 		return ""
 	}
-	return r.devices[key].resource.Name
+	return r.devices[key].Resource
 }
 
 // ResetsAfterUse reports whether a device is reset between holders. It is true for one that is not
@@ -185,9 +179,9 @@ func (r *Round) ResetsAfterUse(key inventory.Key) bool {
 	}
 	at := r.devices[key]
 	switch {
-	case at.resource != nil:
-		return at.resource.Reset == config.ResetDevicesAfterUse
-	case at.listed != nil || r.Profile.Backend(key.Backend) == nil:
+	case at.Resource != "":
+		return r.Resource(at.Resource).Reset == config.ResetDevicesAfterUse
+	case at.Device != nil || r.Profile.Backend(key.Backend) == nil:
 		return false
 	}
 	return slices.ContainsFunc(r.Profile.Resources, func(other config.Resource) bool {

@@ -81,7 +81,7 @@ func Compare(c *config.NodeConfig, n Node, named string) (*Changes, error) {
 			held[d.Resource] = true
 		}
 	}
-	table := mapper.Map(n.snapshot(func(name string) bool { return p.Backend(name) != nil }), n.verdicts(), held)
+	table := mapper.Map(n.snapshot(func(name string) bool { return p.Backend(name) != nil }), held)
 	changes := &Changes{Node: n.Name, Profile: p.Name, InForce: n.Profile, Unknown: []string{}, Devices: []Move{}, Problems: append([]inventory.Problem{}, table.Problems...)}
 	for _, b := range p.Backends {
 		if !slices.ContainsFunc(n.Backends, func(other Backend) bool { return other.Name == b.Name }) {

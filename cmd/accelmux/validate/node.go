@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/status/listing"
@@ -115,20 +114,6 @@ func list[T any](values []any, isVersion bool) (all []T) {
 		if v, ok := typed(value, isVersion).(T); ok {
 			all = append(all, v)
 		}
-	}
-	return all
-}
-
-// verdicts are those of the agent.
-type verdicts map[inventory.Key]health.Verdict
-
-// Verdict implements [resource.Verdicts].
-func (v verdicts) Verdict(k inventory.Key) health.Verdict { return v[k] }
-
-func (n *Node) verdicts() verdicts {
-	all := verdicts{}
-	for _, d := range n.Devices {
-		all[inventory.Key{Backend: d.Backend, ID: d.ID}] = health.Verdict{Healthy: d.Healthy}
 	}
 	return all
 }
