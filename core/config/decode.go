@@ -84,7 +84,8 @@ func (d *decoder) value(n *yaml.Node, pos Position, v reflect.Value, path string
 	case reflect.Map:
 		d.table(n, pos, v, path)
 	case reflect.String:
-		if isString(n) {
+		isEnumeration := v.Type() != reflect.TypeFor[string]() // whose check names what it may be
+		if isString(n) || isEnumeration && slices.Contains([]string{boolTag, intTag, floatTag}, n.ShortTag()) {
 			v.SetString(n.Value)
 		} else {
 			d.wrongType(n, pos, path, "a string")
@@ -167,7 +168,7 @@ func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
 // list decodes a sequence into a slice.
 func (d *decoder) list(n *yaml.Node, pos Position, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode {
-		d.wrongType(n, pos, path, "a list")
+		d.notList(n, pos, path, v.Type().Elem())
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
@@ -242,7 +243,11 @@ func (d *decoder) integer(n *yaml.Node, pos Position, v reflect.Value, path stri
 
 // wrongType reports a node of another type than want, with how to write what was meant.
 func (d *decoder) wrongType(n *yaml.Node, pos Position, path, want string) {
-	d.fail(pos, path, "must be %s, is %s%s", want, describe(n), rewrite(n, want))
+	hint := rewrite(n, want)
+	if strings.HasSuffix(parentPath(path), ".ignorePCI") {
+		hint = pciOf(n.Value)
+	}
+	d.fail(pos, path, "must be %s, is %s%s", want, describe(n), hint)
 }
 
 // notObject reports a node where a mapping with these fields must be: a text where a name alone may be meant, also one without
@@ -263,6 +268,25 @@ func (d *decoder) notObject(n *yaml.Node, pos Position, path string, names []str
 		subject = "the file "
 	}
 	d.fail(pos, path, "%smust be a mapping with the fields %s, is %s%s", subject, strings.Join(names, ", "), describe(n), hint)
+}
+
+// notList reports a node where a list must be, with how to write a list of one: in one of mappings, a text may have been meant
+// for the main field.
+func (d *decoder) notList(n *yaml.Node, pos Position, path string, of reflect.Type) {
+	hint := rewrite(n, "a list")
+	switch kind := of.Kind(); {
+	case n.Kind != yaml.ScalarNode || isNull(n):
+	case kind == reflect.Struct:
+		hint = `; each entry begins with "- "`
+		if _, names := yamlFields(of); slices.Contains(mainFields, names[0]) && isString(n) {
+			hint = fmt.Sprintf("; write [{%s: %s}]", names[0], n.Value)
+		}
+	case kind == reflect.String && !isString(n):
+		hint = fmt.Sprintf("; write [%q]", n.Value)
+	case kind == reflect.Int && n.ShortTag() != intTag:
+		hint = ": it has whole numbers, as in [44]"
+	}
+	d.fail(pos, path, "must be a list, is %s%s", describe(n), hint)
 }
 
 // mainFields are those that a text may have been meant for, where they are a mapping's first.

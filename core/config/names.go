@@ -44,9 +44,19 @@ func checkProfileName(name string) error {
 // checkPCI checks that id is a PCI vendor, or a vendor and a device.
 func checkPCI(id string) error {
 	if !pciSyntax.MatchString(id) {
-		return fmt.Errorf("must be a PCI vendor such as 10de, or a vendor and a device such as 10de:1eb8, in lower-case hexadecimal digits as lspci -n prints them, is %s", show(id))
+		return fmt.Errorf("must be a PCI vendor such as 10de, or a vendor and a device such as 10de:1eb8, in lower-case hexadecimal digits as lspci -n prints them, is %s%s", show(id), pciOf(id))
 	}
 	return nil
+}
+
+// pciOf returns how to write a PCI vendor, or a vendor and a device, that has capital letters, 0x or no quotes; "" for another
+// text.
+func pciOf(text string) string {
+	id := strings.ReplaceAll(strings.ToLower(text), "0x", "")
+	if !pciSyntax.MatchString(id) {
+		return ""
+	}
+	return fmt.Sprintf("; write %q", id)
 }
 
 // checkBackendName requires a DNS label that starts with a letter (RFC 1035), as CDI does for

@@ -88,7 +88,7 @@ func TestRefused(t *testing.T) {
 			"node.yaml:7: profiles[0].resources[0].name: is required, such as example.com/gpu",
 		}},
 		"ignored hardware": {header + "profiles:\n- name: a\n  backends: [{name: b}]\n  ignorePCI: [10de, \"0x10de\"]\n", []string{
-			`node.yaml:6: profiles[0].ignorePCI[1]: must be a PCI vendor such as 10de, or a vendor and a device such as 10de:1eb8, in lower-case hexadecimal digits as lspci -n prints them, is "0x10de"`}},
+			`node.yaml:6: profiles[0].ignorePCI[1]: must be a PCI vendor such as 10de, or a vendor and a device such as 10de:1eb8, in lower-case hexadecimal digits as lspci -n prints them, is "0x10de"; write "10de"`}},
 		"unknown field": {with("", "replica: 2"), []string{
 			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?`,
 		}},
@@ -229,11 +229,11 @@ func TestRefused(t *testing.T) {
 			`node.yaml:7: ` + backend + `.allow.presets: is gone: write declared: accept (the default for accelmux's own backends), or declared: refuse`,
 		}},
 		"acceptance": {with("allow: {declared: yes, env: ['*']}", ""), []string{
-			`node.yaml:7: ` + backend + `.allow.declared: must be one of accept, refuse, is "yes"`,
+			`node.yaml:7: ` + backend + `.allow.declared: must be one of accept, refuse, is "yes"; write accept`,
 			`node.yaml:7: ` + backend + `.allow.env[0]: must be the name of an environment variable, or a prefix and * for all names that begin with it, is "*"`,
 		}},
 		"sandbox": {with("sandbox: {mode: on, user: nobody, memory: 1Mi, pids: 1, cpuWeight: 0}\nallow: {process: {read: [lib], capabilities: [SYS_ADMIN], systemCalls: ['@rawio']}}", ""), []string{
-			`node.yaml:7: ` + backend + `.sandbox.mode: must be one of auto, required, off, is "on"`,
+			`node.yaml:7: ` + backend + `.sandbox.mode: must be one of auto, required, off, is "on"; write auto`,
 			`node.yaml:7: ` + backend + `.sandbox.user: must be auto, root or the number of a user, 1 to 4294967294, is "nobody"`,
 			`node.yaml:7: ` + backend + `.sandbox.memory: must be an amount of memory of at least 16Mi, such as 256Mi, or 0 for no limit, is "1Mi"`,
 			`node.yaml:7: ` + backend + `.sandbox.pids: must be between 16 and 512, is 1`,

@@ -66,8 +66,12 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	hint := ""
 	number := strings.TrimRight(string(text), "Bbm")
 	switch {
-	case wholeNumber.MatchString(number) && number != "0": // bytes, or thousandths
-		hint = "; write " + number + "Mi"
+	case wholeNumber.MatchString(number): // bytes, or thousandths
+		for _, unit := range []string{"Mi", "Gi"} {
+			if amount, err := resource.ParseQuantity(number + unit); hint == "" && err == nil && amount.Value() >= minMemory && amount.Value() <= maxMeant {
+				hint = "; write " + number + unit
+			}
+		}
 	case err != nil && checkQuantity(string(text)) != nil && strings.HasSuffix(string(text), "B"):
 		hint = "; write " + binaryOf(strings.TrimSuffix(string(text), "B"))
 	}
@@ -76,6 +80,9 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 
 // minMemory is the least memory with which a program can be expected to start, in bytes.
 const minMemory = 16 << 20
+
+// maxMeant is the most memory that a number without a unit may have been meant for, in bytes.
+const maxMeant = 1 << 40
 
 // ProcessPolicy lists what a backend's process may have, whatever Declared is.
 // Patterns of paths are those of EditPolicy.

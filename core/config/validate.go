@@ -357,5 +357,5 @@ func oneOf[T ~string](v *validator, path string, got T, allowed ...T) {
 		names[i] = string(a)
 	}
 	v.report(path, "must be one of %s, is %s%s",
-		strings.Join(names, ", "), show(string(got)), suggestion.DidYouMean(string(got), names))
+		strings.Join(names, ", "), show(string(got)), suggestion.Meant(string(got), names))
 }

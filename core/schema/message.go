@@ -298,7 +298,7 @@ func (e explainer) hint(node map[string]any, value any) string {
 		for _, value := range values {
 			names = append(names, plain(value))
 		}
-		return suggestion.DidYouMean(plain(value), names)
+		return suggestion.Meant(plain(value), names)
 	case wants("object") && value == nil:
 		return "; leave the field out, or write {}"
 	case wants("object"):

@@ -22,6 +22,34 @@ func DidYouMean(got string, names []string) string {
 	return ""
 }
 
+// Meant is DidYouMean for the names that a value may have. One that turns something on or off may have been meant for the name
+// that does.
+func Meant(got string, names []string) string {
+	var off, on []string
+	for _, name := range names {
+		switch name {
+		case "off", "never", "none", "refuse":
+			off = append(off, name)
+		case "auto", "accept":
+			on = append(on, name)
+		}
+	}
+	if len(off) == 1 && len(on) == 0 && len(names) == 2 {
+		on = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == off[0] })
+	}
+	switch strings.ToLower(got) {
+	case "false", "no", "off", "never", "none", "disabled":
+		on = off
+	case "true", "yes", "on", "enabled":
+	default:
+		return DidYouMean(got, names)
+	}
+	if len(on) != 1 {
+		return ""
+	}
+	return "; write " + on[0]
+}
+
 // OrAll is DidYouMean or, if no name is close, all names after an introduction: "; there are a, b". It lists the first of many.
 func OrAll(got, introduction string, names []string) string {
 	hint := DidYouMean(got, names)
