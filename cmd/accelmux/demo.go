@@ -19,7 +19,7 @@ import (
 	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
-	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/podresources"
 )
 
 // demoConfig is the node configuration of the script. SCENARIO is replaced by the path of the
@@ -175,7 +175,7 @@ func (d *demo) startAgent(ctx context.Context, options agent.Options) (stop func
 	// Much shorter than on a node, so that a release is seen at once.
 	options.Timing = agent.Timing{
 		UsagePoll: 100 * time.Millisecond,
-		Usage:     holders.Timing{Quiet: time.Millisecond, Grace: 100 * time.Millisecond, Settle: 100 * time.Millisecond},
+		Usage:     podresources.Timing{Quiet: time.Millisecond, Grace: 100 * time.Millisecond, Settle: 100 * time.Millisecond},
 	}
 	if d.agent, err = agent.Open(options); err != nil {
 		return nil, err

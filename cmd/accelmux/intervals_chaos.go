@@ -8,8 +8,8 @@ import (
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
-	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/plug"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
@@ -29,7 +29,7 @@ func init() {
 			Start: time.Millisecond, Spread: time.Millisecond, Backoff: 20 * time.Millisecond, BackoffLimit: 200 * time.Millisecond,
 		},
 		Events: events.Timing{Spread: time.Millisecond, Backoff: 10 * time.Millisecond, BackoffLimit: time.Second},
-		Usage: holders.Timing{
+		Usage: podresources.Timing{
 			Quiet: time.Millisecond, Grace: 500 * time.Millisecond, Unseen: 500 * time.Millisecond, Settle: 20 * time.Millisecond,
 			Confirm: 20 * time.Millisecond, Spacing: 20 * time.Millisecond, RetryMin: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond,
 		},

@@ -27,6 +27,7 @@ import (
 	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/plug"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
@@ -79,6 +80,7 @@ type parts struct {
 	supervisor *supervisor.Supervisor
 	inventory  *inventory.Store
 	health     *health.Judge
+	pods       *podresources.Kubelet
 	book       *holders.Book
 	cdi        *cdi.Store
 	lifecycle  *lifecycle.Lifecycle

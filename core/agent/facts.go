@@ -38,7 +38,7 @@ func (a *Agent) facts() status.Facts {
 	}
 	a.addDrivers(&f)
 	f.Slices = a.dra.Slices
-	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.book.Notes(), a.earlier.Notes(), a.cdi.Notes(), a.metrics.Notes(), a.probes.Notes(), a.condition.Notes()) {
+	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.pods.Notes(), a.book.Notes(), a.earlier.Notes(), a.cdi.Notes(), a.metrics.Notes(), a.probes.Notes(), a.condition.Notes()) {
 		f.Problems = append(f.Problems, status.Problem{Message: note})
 	}
 	f.Problems = append(append(f.Problems, a.nodeProblems()...), a.withheld()...)

@@ -27,6 +27,7 @@ import (
 	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/plug"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/supervisor"
@@ -113,17 +114,17 @@ func (a *Agent) openState() error {
 		return fmt.Errorf("open the health state: %w", err)
 	}
 	checkpointPath := filepath.Join(a.opts.KubeletDir, "device-plugins", "kubelet_internal_checkpoint")
-	a.known = holders.KubeletResources(checkpointPath)
+	a.known = podresources.Resources(checkpointPath)
+	a.pods = podresources.New(podresources.Options{
+		Socket: kubeletdir.Socket(a.opts.KubeletRootDir), Checkpoint: checkpointPath, Rewrite: func() { a.plugin.Repeat() },
+		Interval: a.opts.Timing.UsagePoll, Timing: a.opts.Timing.Usage, Log: a.log,
+	})
 	if a.book, err = holders.Open(holders.Options{
-		Path: filepath.Join(a.opts.StateDir, "usage"), BootID: bootID,
-		Socket:        kubeletdir.Socket(a.opts.KubeletRootDir),
-		Checkpoint:    checkpointPath,
-		Rewrite:       func() { a.plugin.Repeat() },
+		Path: filepath.Join(a.opts.StateDir, "usage"), BootID: bootID, Kubelet: a.pods,
 		Resolve:       a.resolve,
 		Owns:          func(name string) bool { return a.plans.InForce().Mapper.Owns(name) },
 		ResetAfterUse: func(key inventory.Key) bool { return a.round.Load().ResetsAfterUse(key) },
-		Interval:      a.opts.Timing.UsagePoll,
-		Timing:        a.opts.Timing.Usage,
+		Timing:        holders.Timing{RetryMin: a.opts.Timing.Usage.RetryMin, RetryMax: a.opts.Timing.Usage.RetryMax},
 		Log:           a.log,
 	}); err != nil {
 		return fmt.Errorf("open the book of holders: %w", err)
@@ -186,7 +187,7 @@ func (a *Agent) openClaims(bootID string) (err error) {
 		options.Client = a.opts.Cluster.Clientset()
 	}
 	a.claims = dra.NewReconciler(dra.ReconcilerOptions{
-		Record: a.record, Lifecycle: a.lifecycle, Client: options.Client, Listed: a.book.ListedCDI, BootID: bootID,
+		Record: a.record, Lifecycle: a.lifecycle, Client: options.Client, Listed: a.pods.ListedCDI, BootID: bootID,
 		KubeletRootDir: a.opts.KubeletRootDir, CDIDir: a.opts.CDIDir, Interval: a.opts.Timing.Claims, Log: a.log,
 	})
 	options.Ended, options.Unused, options.End = a.claims.Ended, a.claims.Unused, a.claims.End
@@ -215,7 +216,7 @@ func (a *Agent) resolve(name, unitID string) (inventory.Key, bool) {
 func (a *Agent) newConflicts() *conflict.Detector {
 	return conflict.New(conflict.Options{
 		Advertised:  func() conflict.Devices { return a.plugin.Advertised() },
-		Allocatable: func(ctx context.Context) (conflict.Devices, error) { return a.book.Allocatable(ctx) },
+		Allocatable: func(ctx context.Context) (conflict.Devices, error) { return a.pods.Allocatable(ctx) },
 		Found:       func(c conflict.Conflict) { a.events.Record(events.ResourceContested, "%s", c.Message) },
 		Register:    a.plugin.Renew, Sockets: a.plugin.OtherSockets, Log: a.log, Timing: a.opts.Timing.Conflict,
 	})

@@ -16,12 +16,12 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/features"
-	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/plug"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/telemetry"
@@ -142,7 +142,7 @@ type Timing struct {
 	Selection  profile.Timing
 	Events     events.Timing
 	Features   features.Timing
-	Usage      holders.Timing
+	Usage      podresources.Timing
 	Supervisor supervisor.Timing
 	Telemetry  telemetry.Timing
 	Plugin     deviceplugin.Timing

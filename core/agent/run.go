@@ -74,7 +74,8 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	onDuty("follow the configuration", func(ctx context.Context) error { return a.plans.Run(ctx, watcher.Events()) })
 	a.onDuty.Go(func() { a.followManifests(duty) })
 	onDuty("store what is in force", a.memory.Run)
-	onDuty("follow the holders", a.book.Run)
+	onDuty("store the allocations", a.book.Run)
+	onDuty("list kubelet's pods", a.pods.Run)
 	if a.opts.FindKubelet {
 		onDuty("find kubelet", func(ctx context.Context) error { return a.opts.kubeletRoot().Follow(ctx, a.opts.KubeletRootDir) })
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/openfiles"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -137,7 +138,7 @@ func (m *machine) start() {
 	boot := fmt.Sprint("boot-", m.boot)
 	record, err := claim.Open(filepath.Join(m.dir, "claims"), disk)
 	if err == nil {
-		m.book, err = holders.Open(holders.Options{Path: filepath.Join(m.dir, "usage"), BootID: boot, Socket: "/nowhere", Disk: disk,
+		m.book, err = holders.Open(holders.Options{Path: filepath.Join(m.dir, "usage"), BootID: boot, Kubelet: podresources.New(podresources.Options{Socket: "/nowhere"}), Disk: disk,
 			Resolve:       func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
 			ResetAfterUse: func(key inventory.Key) bool { return current.ResetsAfterUse(key) }})
 	}

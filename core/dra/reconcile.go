@@ -38,7 +38,7 @@ type ReconcilerOptions struct {
 	// Client reads claims; without it no claim is ended.
 	Client kubernetes.Interface
 	// Listed returns the CDI names of the claims that kubelet's pods have, or an error if that is not
-	// known; [holders.Book.ListedCDI] does that.
+	// known; [podresources.Kubelet.ListedCDI] does that.
 	Listed func(ctx context.Context) (map[string]bool, error)
 	// BootID is the kernel's identification of this boot.
 	BootID string

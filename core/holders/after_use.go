@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -92,7 +93,7 @@ func (b *Book) EndDueResets(devices ...inventory.Key) bool {
 func (b *Book) endEarlier(resource string, units []Unit) bool {
 	ended := false
 	for _, u := range units {
-		name := unitName{resource, u.ID}
+		name := podresources.Unit{Resource: resource, ID: u.ID}
 		a := b.allocations[name]
 		if a != nil && b.opts.ResetAfterUse != nil && b.opts.ResetAfterUse(a.device) {
 			b.drop(name)

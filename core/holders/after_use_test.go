@@ -144,7 +144,7 @@ func TestLostRecordRequiresResets(t *testing.T) {
 	b := open(t, k, opts)
 	b.Suspect(key("a"), key("b"))
 	k.pods = append(k.pods, pod("pod", "b"))
-	must(t, b.pollOnce(t.Context()))
+	must(t, b.opts.Kubelet.Poll(t.Context()))
 	if due := b.DueResets(); len(due) != 1 || due[key("a")].Since.IsZero() {
 		t.Errorf("due are %v, want a alone", due)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 )
 
 // Allocation is a unit of a device, or a device, that a holder has.
@@ -22,7 +23,7 @@ type Allocation struct {
 	// Since is when it was allocated, or first listed.
 	Since time.Time
 	// Containers are those that kubelet lists with it, sorted; none before the first list.
-	Containers []Container
+	Containers []podresources.Container
 	// Ending: kubelet no longer lists it. The device stays held until another list confirms
 	// that.
 	Ending bool
@@ -53,8 +54,8 @@ func (b *Book) allocationsOf(device inventory.Key) []Allocation {
 	var all []Allocation
 	for name, a := range b.byDevice[device] {
 		all = append(all, Allocation{
-			Device: device, Resource: name.resource, Unit: name.id, Claim: a.holder.claim, Amounts: a.amounts, Since: a.holder.since,
-			Containers: slices.SortedFunc(slices.Values(a.containers), compareContainers), Ending: !a.missing.IsZero(),
+			Device: device, Resource: name.Resource, Unit: name.ID, Claim: a.holder.claim, Amounts: a.amounts, Since: a.seen.Since,
+			Containers: slices.Clone(a.seen.Containers), Ending: a.seen.Ending(),
 		})
 	}
 	slices.SortFunc(all, func(a, b Allocation) int {
@@ -67,7 +68,7 @@ func (b *Book) allocationsOf(device inventory.Key) []Allocation {
 func (b *Book) DeviceOf(resource, unit string) (inventory.Key, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := b.allocations[unitName{resource, unit}]
+	a := b.allocations[podresources.Unit{Resource: resource, ID: unit}]
 	if a == nil {
 		return inventory.Key{}, false
 	}
@@ -80,13 +81,9 @@ func (b *Book) Unprepared(resource string, units []string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !slices.ContainsFunc(units, func(id string) bool {
-		a := b.allocations[unitName{resource, id}]
+		a := b.allocations[podresources.Unit{Resource: resource, ID: id}]
 		return a == nil || !a.holder.unprepared
 	})
-}
-
-func compareContainers(a, b Container) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Pod, b.Pod), strings.Compare(a.Name, b.Name))
 }
 
 // Excludes reports whether this allocation forbids another unit of the device. resource is
@@ -136,14 +133,14 @@ func (b *Book) OwnerOf(device inventory.Key) Owner {
 	for _, a := range b.byDevice[device] {
 		claim := a.holder.claim
 		switch {
-		case claim == nil && len(a.containers) == 0:
+		case claim == nil && len(a.seen.Containers) == 0:
 			return Owner{}
 		case claim == nil:
 			claim = &Claim{}
-		case len(a.containers) == 0:
+		case len(a.seen.Containers) == 0:
 			add(Owner{Namespace: claim.Namespace, Claim: claim.Name})
 		}
-		for _, c := range a.containers {
+		for _, c := range a.seen.Containers {
 			add(Owner{c.Namespace, c.Pod, c.Name, claim.Name})
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/accelmux/accelmux/core/inventory"
 )
@@ -53,14 +52,14 @@ func TestListIsBelievedOnlyIfItCanBe(t *testing.T) {
 			if tc.during {
 				k.during = func() { allocate(t, b, "a") }
 			}
-			if err := b.pollOnce(t.Context()); (err != nil) != tc.absent {
+			if err := b.opts.Kubelet.Poll(t.Context()); (err != nil) != tc.absent {
 				t.Fatal(err)
 			}
 			if got := !b.Held(key("a")); got != tc.release {
 				t.Errorf("released: %v, want %v", got, tc.release)
 			}
-			if tc.absent && len(b.Notes()) != 1 {
-				t.Errorf("notes %q", b.Notes())
+			if tc.absent && len(b.opts.Kubelet.Notes()) != 1 {
+				t.Errorf("notes %q", b.opts.Kubelet.Notes())
 			}
 		})
 	}
@@ -261,23 +260,6 @@ func TestSuspectUnderAnOldName(t *testing.T) {
 				t.Error("still held when its pod is gone")
 			}
 		})
-	}
-}
-
-// Two containers of a pod, and a unit in several entries.
-func TestEntriesAreJoined(t *testing.T) {
-	p := pod("p", "a", "b")
-	p.Containers = append(p.Containers, &podresourcesv1.ContainerResources{
-		Name:    "side",
-		Devices: []*podresourcesv1.ContainerDevices{{ResourceName: gpu, DeviceIds: []string{"a", "a"}}},
-	})
-	got := listing{pods: []*podresourcesv1.PodResources{p, nil}}.units()
-	want := map[unitName][]Container{
-		{gpu, "a"}: {{"ns", "p", "main"}, {"ns", "p", "side"}},
-		{gpu, "b"}: {{"ns", "p", "main"}},
-	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(unitName{})); diff != "" {
-		t.Errorf("units (-want +got):\n%s", diff)
 	}
 }
 

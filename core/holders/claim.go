@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -43,8 +44,8 @@ type ClaimedDevice struct {
 
 // claimed returns the key of a claim's allocation of a device. Its resource is empty, so that it
 // cannot be the key of a unit.
-func claimed(claim Claim, device inventory.Key) unitName {
-	return unitName{id: claim.Driver + "/" + claim.UID + "/" + device.String()}
+func claimed(claim Claim, device inventory.Key) podresources.Unit {
+	return podresources.Unit{ID: claim.Driver + "/" + claim.UID + "/" + device.String()}
 }
 
 // is reports whether this is the holder of what the driver serves of the claim.
@@ -188,7 +189,7 @@ func (b *Book) excludingClaim(claim Claim, d ClaimedDevice) (Allocation, bool) {
 			continue
 		}
 		all := b.allocationsOf(d.Device)
-		return all[slices.IndexFunc(all, func(a Allocation) bool { return a.Resource == name.resource && a.Unit == name.id })], true
+		return all[slices.IndexFunc(all, func(a Allocation) bool { return a.Resource == name.Resource && a.Unit == name.ID })], true
 	}
 	return Allocation{}, false
 }
@@ -227,14 +228,14 @@ func (b *Book) giveClaim(claim Claim, devices []ClaimedDevice) {
 		}
 	}
 	if h == nil {
-		h = &holder{Ref: claim.ref(), since: b.opts.Now(), claim: &claim}
+		h = &holder{Ref: claim.ref(), claim: &claim}
 	}
 	for _, d := range devices {
 		name := claimed(claim, d.Device)
 		if b.allocations[name] == nil {
-			b.put(name, &allocation{holder: h, device: d.Device, shared: d.Shared, amounts: d.Amounts, reset: d.Reset, started: true})
+			b.put(name, &allocation{holder: h, device: d.Device, shared: d.Shared, amounts: d.Amounts, reset: d.Reset, started: true, seen: podresources.Presence{Since: b.opts.Now()}})
 		}
 	}
 	wake.Send(b.changed)
-	wake.Send(b.poller.soon)
+	b.opts.Kubelet.Soon()
 }

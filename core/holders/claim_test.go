@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 )
 
 func claimOf(name string) Claim { return Claim{UID: "uid-" + name, Namespace: "ns", Name: name} }
@@ -77,7 +78,7 @@ func TestClaimListed(t *testing.T) {
 	k.shows(listed, other)
 	poll(t, b)
 	all := b.AllocationsOf(key("a"))
-	if len(all) != 1 || all[0].Claim == nil || all[0].Claim.Name != "x" || !cmp.Equal(all[0].Containers, []Container{{"ns", "p", "main"}}) {
+	if len(all) != 1 || all[0].Claim == nil || all[0].Claim.Name != "x" || !cmp.Equal(all[0].Containers, []podresources.Container{{Namespace: "ns", Pod: "p", Name: "main"}}) {
 		t.Errorf("the allocations are %+v", all)
 	}
 	k.shows()
@@ -189,32 +190,12 @@ func TestClaimUnread(t *testing.T) {
 	}
 }
 
-// Verifies that the CDI names of claims are returned as kubelet lists them, and an error while that
-// is not known.
-func TestListedCDI(t *testing.T) {
-	k := newKubelet()
-	b := open(t, k, options(t, k))
-	k.shows(cdiClaim("p", "x", "a", "b"), cdiClaim("q", "x", "b"), cdiClaim("r", "z", "c"))
-	got, err := b.ListedCDI(t.Context())
-	if diff := cmp.Diff(map[string]bool{"a": true, "b": true, "c": true}, got); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	k.up = time.Second
-	if got, err := b.ListedCDI(t.Context()); err == nil {
-		t.Errorf("of a kubelet that has just started: %v", got)
-	}
-	k.absent = true
-	if got, err := b.ListedCDI(t.Context()); err == nil {
-		t.Errorf("without kubelet: %v", got)
-	}
-}
-
 // Verifies that for any sequence of calls no device has two holders, but for shares of claims and
 // for units of one resource.
 func TestClaimsExclude(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := newKubelet()
-		b, err := Open(Options{Path: "/nonexistent/usage", BootID: "b", Socket: "/nowhere", Now: k.clock,
+		b, err := Open(Options{Path: "/nonexistent/usage", BootID: "b", Kubelet: podresources.New(podresources.Options{Socket: "/nowhere"}), Now: k.clock,
 			Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false }})
 		if err != nil {
 			t.Fatal(err)

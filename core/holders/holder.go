@@ -4,9 +4,9 @@ import (
 	"crypto/rand"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -35,8 +35,6 @@ type Holder struct {
 // holder is a Holder in the book. It has ended when no allocation refers to it.
 type holder struct {
 	Ref
-	// since is when it got its units, or was first listed.
-	since time.Time
 	// unprepared: none of its devices had to be prepared, so it got no CDI name for edits of
 	// its own.
 	unprepared bool
@@ -46,8 +44,8 @@ type holder struct {
 
 // newHolder returns a holder of kind container with an ID that no holder has had: 26
 // letters and digits.
-func newHolder(since time.Time) *holder {
-	return &holder{Ref: Ref{KindContainer, rand.Text()}, since: since}
+func newHolder() *holder {
+	return &holder{Ref: Ref{KindContainer, rand.Text()}}
 }
 
 // Unit is what is allocated as one: a device, or one of its replicas.
@@ -62,18 +60,8 @@ type Unit struct {
 	Reset ResetScope
 }
 
-// unitName names a unit: its ID is unique in its resource. Of a device of a claim, see claimed.
-type unitName struct{ resource, id string }
-
 // isReplica reports whether a unit is one of several of its device.
 func isReplica(unit string) bool { return strings.Contains(unit, inventory.IDMark) }
-
-// Container is a container that kubelet lists.
-type Container struct {
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
-	Name      string `json:"container"`
-}
 
 // allocation is a unit that a holder has.
 type allocation struct {
@@ -85,24 +73,20 @@ type allocation struct {
 	amounts map[string]int64
 	// started: a container was started with it, for all that is known.
 	started bool
-	// listed: a list named it since holder.since. containers are those of the latest.
-	listed     bool
-	containers []Container
-	// missing is when the first list without it began; zero if the latest list has it, or no
-	// list ever had it.
-	missing time.Time
+	// seen is what kubelet's lists show of it; its Since is when the holder got it, or when it was first listed.
+	seen podresources.Presence
 }
 
 // give gives the units to a new holder. The caller holds b.mu.
 func (b *Book) give(resource string, units []Unit) {
-	h := newHolder(b.opts.Now())
+	h, now := newHolder(), b.opts.Now()
 	h.unprepared = !slices.ContainsFunc(units, func(u Unit) bool { return u.Prepared })
 	for _, u := range units {
-		b.put(unitName{resource, u.ID}, &allocation{holder: h, device: u.Device, reset: u.Reset, started: !u.Prepared})
+		b.put(podresources.Unit{Resource: resource, ID: u.ID}, &allocation{holder: h, device: u.Device, reset: u.Reset, started: !u.Prepared, seen: podresources.Presence{Since: now}})
 	}
 	wake.Send(b.file.outdated)
 	wake.Send(b.changed)
-	wake.Send(b.poller.soon)
+	b.opts.Kubelet.Soon()
 }
 
 // Return undoes a Take: the allocation was refused later, so no container has these units. A
@@ -110,8 +94,8 @@ func (b *Book) give(resource string, units []Unit) {
 func (b *Book) Return(resource string, units []Unit) {
 	b.mu.Lock()
 	for _, u := range units {
-		name := unitName{resource, u.ID}
-		if a := b.allocations[name]; a != nil && a.device == u.Device && !a.listed {
+		name := podresources.Unit{Resource: resource, ID: u.ID}
+		if a := b.allocations[name]; a != nil && a.device == u.Device && !a.seen.Listed {
 			b.drop(name)
 		}
 	}
@@ -121,7 +105,7 @@ func (b *Book) Return(resource string, units []Unit) {
 }
 
 // put adds an allocation, which replaces the one that the unit had. The caller holds b.mu.
-func (b *Book) put(name unitName, a *allocation) {
+func (b *Book) put(name podresources.Unit, a *allocation) {
 	if before := b.allocations[name]; before != nil {
 		defer b.end(before)
 		b.remove(name)
@@ -132,20 +116,20 @@ func (b *Book) put(name unitName, a *allocation) {
 		b.changes++
 	}
 	if b.byDevice[a.device] == nil {
-		b.byDevice[a.device] = map[unitName]*allocation{}
+		b.byDevice[a.device] = map[podresources.Unit]*allocation{}
 	}
 	b.byDevice[a.device][name] = a
 }
 
 // drop ends the allocation of a unit. The caller holds b.mu.
-func (b *Book) drop(name unitName) {
+func (b *Book) drop(name podresources.Unit) {
 	a := b.allocations[name]
 	b.remove(name)
 	b.end(a)
 }
 
 // remove removes the allocation of a unit. The caller holds b.mu.
-func (b *Book) remove(name unitName) {
+func (b *Book) remove(name podresources.Unit) {
 	device := b.allocations[name].device
 	delete(b.allocations, name)
 	delete(b.byDevice[device], name)
@@ -160,11 +144,11 @@ func (b *Book) HoldersOf(device inventory.Key) []Holder {
 	defer b.mu.Unlock()
 	holders := map[*holder]*Holder{}
 	for name, a := range b.byDevice[device] {
-		holders[a.holder] = &Holder{Ref: a.holder.Ref, Resource: name.resource}
+		holders[a.holder] = &Holder{Ref: a.holder.Ref, Resource: name.Resource}
 	}
 	for name, a := range b.allocations {
 		if h := holders[a.holder]; h != nil {
-			h.Units = append(h.Units, name.id)
+			h.Units = append(h.Units, name.ID)
 		}
 	}
 	all := make([]Holder, 0, len(holders))

@@ -3,8 +3,6 @@ package holders
 import (
 	"context"
 	"errors"
-	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,10 +11,10 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,7 +46,7 @@ func podOf(name, resource string, units ...string) *podresourcesv1.PodResources 
 	return &podresourcesv1.PodResources{Name: name, Namespace: "ns", Containers: []*podresourcesv1.ContainerResources{container}}
 }
 
-// kubelet is a lister that a test moves by hand, with its clock.
+// kubelet is a Lister that a test moves by hand, with its clock.
 type kubelet struct {
 	mu     sync.Mutex
 	now    time.Time
@@ -56,13 +54,9 @@ type kubelet struct {
 	pods   []*podresourcesv1.PodResources
 	absent bool
 	calls  int
-	// devices are what is allocatable.
-	devices []*podresourcesv1.ContainerDevices
 	// gets counts the calls of Get, which noGet makes fail.
 	gets  int
 	noGet bool
-	// until is when kubelet may be asked, if it has just started.
-	until time.Time
 	// realTime says that time.Now is its clock.
 	realTime bool
 	during   func() // called while the list is made
@@ -84,21 +78,17 @@ func (k *kubelet) pass(d time.Duration) {
 	k.now = k.now.Add(d)
 }
 
-// list implements lister.
-func (k *kubelet) list(context.Context, func() time.Time) (listing, error) {
+// List implements podresources.Lister.
+func (k *kubelet) List(context.Context, func() time.Time) (podresources.List, error) {
 	k.mu.Lock()
 	if k.realTime {
 		k.now = time.Now()
 	}
-	if left := k.until.Sub(k.now); left > 0 {
-		k.mu.Unlock()
-		return listing{}, &startingError{left}
-	}
 	k.calls++
-	l, absent, during := listing{began: k.now, kubeletUp: k.up, pods: k.pods}, k.absent, k.during
+	l, absent, during := podresources.List{Began: k.now, KubeletUp: k.up, Pods: k.pods}, k.absent, k.during
 	k.mu.Unlock()
 	if absent {
-		return listing{}, errNoKubelet
+		return podresources.List{}, errNoKubelet
 	}
 	if during != nil {
 		during()
@@ -106,8 +96,8 @@ func (k *kubelet) list(context.Context, func() time.Time) (listing, error) {
 	return l, nil
 }
 
-// get implements lister.
-func (k *kubelet) get(_ context.Context, namespace, name string) (*podresourcesv1.PodResources, error) {
+// Get implements podresources.Lister.
+func (k *kubelet) Get(_ context.Context, namespace, name string) (*podresourcesv1.PodResources, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.gets++
@@ -117,14 +107,9 @@ func (k *kubelet) get(_ context.Context, namespace, name string) (*podresourcesv
 	return nil, errNoKubelet
 }
 
-// allocatable implements lister.
-func (k *kubelet) allocatable(context.Context) ([]*podresourcesv1.ContainerDevices, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.absent {
-		return nil, errNoKubelet
-	}
-	return k.devices, nil
+// Allocatable implements podresources.Lister.
+func (k *kubelet) Allocatable(context.Context) ([]*podresourcesv1.ContainerDevices, error) {
+	return nil, errNoKubelet
 }
 
 // shows makes kubelet list these pods, and one that holds nothing of ours.
@@ -137,7 +122,7 @@ func (k *kubelet) shows(pods ...*podresourcesv1.PodResources) {
 func options(t testing.TB, k *kubelet) Options {
 	t.Helper()
 	return Options{
-		Path: filepath.Join(t.TempDir(), "usage"), BootID: "boot-1", Socket: "/nowhere",
+		Path: filepath.Join(t.TempDir(), "usage"), BootID: "boot-1", Kubelet: pods(k, podresources.Options{}),
 		Resolve: func(resource, unit string) (inventory.Key, bool) {
 			return unitOf(unit).Device, resource == gpu && !strings.HasPrefix(unit, "strange")
 		},
@@ -145,11 +130,16 @@ func options(t testing.TB, k *kubelet) Options {
 	}
 }
 
-func open(t testing.TB, k *kubelet, opts Options) *Book {
+// pods is what the double says of its pods.
+func pods(k *kubelet, opts podresources.Options) *podresources.Kubelet {
+	opts.Lister, opts.Now = k, k.clock
+	return podresources.New(opts)
+}
+
+func open(t testing.TB, _ *kubelet, opts Options) *Book {
 	t.Helper()
 	b, err := Open(opts)
 	must(t, err)
-	b.poller.lister = k
 	return b
 }
 
@@ -185,7 +175,7 @@ func endedKeys(b *Book) []inventory.Key {
 
 func poll(t testing.TB, b *Book) {
 	t.Helper()
-	must(t, b.pollOnce(t.Context()))
+	must(t, b.opts.Kubelet.Poll(t.Context()))
 }
 
 func allocate(t testing.TB, b *Book, units ...string) {
@@ -201,61 +191,6 @@ func allocate(t testing.TB, b *Book, units ...string) {
 func take(t testing.TB, b *Book, resource string, units []Unit) {
 	t.Helper()
 	must(t, b.Take(t.Context(), resource, units))
-}
-
-// server is kubelet's pod-resources API on a real socket.
-type server struct {
-	podresourcesv1.UnimplementedPodResourcesListerServer
-	mu   sync.Mutex
-	pods []*podresourcesv1.PodResources
-	hang chan struct{} // if set, List waits until it is closed or the call ends
-	// during runs while a call is served.
-	during func()
-}
-
-func (s *server) List(ctx context.Context, _ *podresourcesv1.ListPodResourcesRequest) (*podresourcesv1.ListPodResourcesResponse, error) {
-	s.mu.Lock()
-	pods, hang, during := s.pods, s.hang, s.during
-	s.mu.Unlock()
-	if hang != nil {
-		select {
-		case <-hang:
-		case <-ctx.Done():
-			return nil, ctx.Err() // the server may see the deadline before the client does
-		}
-	}
-	if during != nil {
-		during()
-	}
-	return &podresourcesv1.ListPodResourcesResponse{PodResources: pods}, nil
-}
-
-func (s *server) set(pods ...*podresourcesv1.PodResources) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pods = pods
-}
-
-// serve serves until stop; the socket is gone then, as when kubelet ends.
-func (s *server) serve(t testing.TB, socket string) (stop func()) {
-	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(socket), 0o700))
-	listener, err := net.Listen("unix", socket)
-	must(t, err)
-	g := grpc.NewServer(grpc.MaxSendMsgSize(1 << 30))
-	podresourcesv1.RegisterPodResourcesListerServer(g, s)
-	done := make(chan struct{})
-	go func() { defer close(done); _ = g.Serve(listener) }()
-	return sync.OnceFunc(func() { g.Stop(); <-done })
-}
-
-// socketDir is short enough for a socket's path.
-func socketDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "u")
-	must(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 // must ends the test if there is an error.

@@ -126,7 +126,7 @@ func (b *Book) tryTake(devices []inventory.Key, give func() error) (inventory.Ke
 func (b *Book) excluding(resource string, u Unit) (Allocation, bool) {
 	excludes := func(a Allocation) bool { return a.Excludes(resource, isReplica(u.ID)) }
 	for name, a := range b.byDevice[u.Device] {
-		if !excludes(Allocation{Resource: name.resource, Unit: name.id, Claim: a.holder.claim}) {
+		if !excludes(Allocation{Resource: name.Resource, Unit: name.ID, Claim: a.holder.claim}) {
 			continue
 		}
 		all := b.allocationsOf(u.Device)

@@ -8,13 +8,12 @@ import (
 	"github.com/accelmux/accelmux/core/backoff"
 )
 
-// Run lists kubelet's pods at intervals, keeps the file up to date and sends what Ended
+// Run keeps the file up to date and sends what Ended
 // returns until ctx ends. It returns nil. Only one Run may be in progress.
 func (b *Book) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { b.write(ctx) })
 	running.Go(func() { b.send(ctx) })
-	b.follow(ctx)
 	running.Wait()
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -43,18 +44,18 @@ type StartedDevice struct {
 func (b *Book) Starting(resource string, units []Unit) (starts []Start, failed func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	own := map[unitName]bool{}
+	own := map[podresources.Unit]bool{}
 	var begun []*allocation
 	var unknown *holder // the holder of units that the book does not have
 	for _, u := range units {
-		name := unitName{resource, u.ID}
+		name := podresources.Unit{Resource: resource, ID: u.ID}
 		own[name] = true
 		a := b.allocations[name]
 		if a == nil {
 			if unknown == nil {
-				unknown = newHolder(b.opts.Now())
+				unknown = newHolder()
 			}
-			a = &allocation{holder: unknown, device: u.Device, reset: u.Reset}
+			a = &allocation{holder: unknown, device: u.Device, reset: u.Reset, seen: podresources.Presence{Since: b.opts.Now()}}
 			b.put(name, a)
 			wake.Send(b.file.outdated)
 		}
@@ -64,7 +65,7 @@ func (b *Book) Starting(resource string, units []Unit) (starts []Start, failed f
 		}
 	}
 	for _, u := range units {
-		name := unitName{resource, u.ID}
+		name := podresources.Unit{Resource: resource, ID: u.ID}
 		starts = addStart(starts, b.allocations[name].holder, StartedDevice{u.Device, b.usedByOthers(name, u.Device, own)})
 	}
 	return starts, func() {
@@ -78,8 +79,8 @@ func (b *Book) Starting(resource string, units []Unit) (starts []Start, failed f
 
 // usedByOthers reports whether a container with other units than own uses the device, or
 // may use it. The caller holds b.mu.
-func (b *Book) usedByOthers(name unitName, device inventory.Key, own map[unitName]bool) bool {
-	if isReplica(name.id) && b.unconfirmed.has(device) {
+func (b *Book) usedByOthers(name podresources.Unit, device inventory.Key, own map[podresources.Unit]bool) bool {
+	if isReplica(name.ID) && b.unconfirmed.has(device) {
 		return true
 	}
 	for other, a := range b.byDevice[device] {

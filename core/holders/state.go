@@ -14,6 +14,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -49,12 +50,12 @@ type stateDevice struct {
 
 type stateHold struct {
 	stateDevice
-	Holder   string      `json:"holder"`
-	Resource string      `json:"resource"`
-	Unit     string      `json:"unit"`
-	Since    time.Time   `json:"since"`
-	Seen     bool        `json:"seen,omitempty"`
-	Holders  []Container `json:"holders,omitempty"`
+	Holder   string                   `json:"holder"`
+	Resource string                   `json:"resource"`
+	Unit     string                   `json:"unit"`
+	Since    time.Time                `json:"since"`
+	Seen     bool                     `json:"seen,omitempty"`
+	Holders  []podresources.Container `json:"holders,omitempty"`
 	// Unprepared is holder.unprepared.
 	Unprepared bool `json:"unannounced,omitempty"`
 	// ResetGroup and Parents are the device's reset scope.
@@ -92,11 +93,11 @@ func (b *Book) load() {
 	now, holders := b.opts.Now(), map[string]*holder{}
 	for _, h := range s.Holds {
 		if holders[h.Holder] == nil {
-			holders[h.Holder] = &holder{Ref: Ref{KindContainer, h.Holder}, since: now, unprepared: h.Unprepared}
+			holders[h.Holder] = &holder{Ref: Ref{KindContainer, h.Holder}, unprepared: h.Unprepared}
 		}
-		b.put(unitName{h.Resource, h.Unit}, &allocation{
+		b.put(podresources.Unit{Resource: h.Resource, ID: h.Unit}, &allocation{
 			holder: holders[h.Holder], device: inventory.Key{Backend: h.Backend, ID: h.Device}, reset: ResetScope{Group: h.ResetGroup, Parents: h.Parents},
-			started: true, listed: h.Seen, containers: h.Holders,
+			started: true, seen: podresources.Presence{Since: now, Listed: h.Seen, Containers: h.Holders},
 		})
 	}
 	for _, r := range s.Resets {
@@ -118,9 +119,9 @@ func readState(path string) (*state, error) {
 	if err := json.Unmarshal(payload, s); err != nil {
 		return nil, fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, err)
 	}
-	seen := map[unitName]bool{}
+	seen := map[podresources.Unit]bool{}
 	for _, h := range s.Holds {
-		name := unitName{h.Resource, h.Unit}
+		name := podresources.Unit{Resource: h.Resource, ID: h.Unit}
 		if h.Resource == "" || h.Unit == "" || h.Holder == "" || h.Backend == "" || h.Device == "" || seen[name] {
 			return nil, fmt.Errorf("%w: unit %q of resource %q is incomplete or there twice", checkpoint.ErrCorrupt, h.Unit, h.Resource)
 		}
@@ -186,8 +187,8 @@ func (b *Book) state() (s *state, changes uint64) {
 		}
 		s.Holds = append(s.Holds, stateHold{
 			stateDevice: stateDevice{Backend: a.device.Backend, Device: a.device.ID},
-			Holder:      a.holder.ID, Resource: name.resource, Unit: name.id, Since: a.holder.since.Round(0).UTC(), Seen: a.listed,
-			Holders: slices.Clone(a.containers), Unprepared: a.holder.unprepared,
+			Holder:      a.holder.ID, Resource: name.Resource, Unit: name.ID, Since: a.seen.Since.Round(0).UTC(), Seen: a.seen.Listed,
+			Holders: slices.Clone(a.seen.Containers), Unprepared: a.holder.unprepared,
 			ResetGroup: a.reset.Group, Parents: a.reset.Parents,
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/openfiles"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -58,7 +59,7 @@ func (r *rig) open(t *testing.T) {
 	t.Helper()
 	var err error
 	if r.book, err = holders.Open(holders.Options{
-		Path: r.bookPath, BootID: "boot", Socket: "/nowhere",
+		Path: r.bookPath, BootID: "boot", Kubelet: podresources.New(podresources.Options{Socket: "/nowhere"}),
 		Resolve:       func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
 		ResetAfterUse: func(key inventory.Key) bool { return r.round.ResetsAfterUse(key) },
 	}); err != nil {

@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/kubeapi"
+	"github.com/accelmux/accelmux/core/podresources"
 )
 
 // Kubelet does not name the container that it starts, so its pod is found by its units.
 // Kubelet gives a container's preparation 30 s. Finding the pod may take searchLimit, which is
-// longer than holders.Timing.Quiet. Reading it may take readLimit. The backend gets what is
+// longer than podresources.Timing.Quiet. Reading it may take readLimit. The backend gets what is
 // left, and never more than 25 s (supervisor.Timing.Prepare).
 const (
 	searchLimit = 15 * time.Second
@@ -25,16 +25,16 @@ const (
 
 // findPod returns the pod of the container that has the units, as kubelet and as the API
 // server have it.
-func (l *Lifecycle) findPod(ctx context.Context, name string, units []string) (holders.Pod, *corev1.Pod, error) {
+func (l *Lifecycle) findPod(ctx context.Context, name string, units []string) (podresources.Pod, *corev1.Pod, error) {
 	if l.opts.Pods == nil {
-		return holders.Pod{}, nil, errors.New("the configuration takes them from the pod, but no API server is configured: " +
+		return podresources.Pod{}, nil, errors.New("the configuration takes them from the pod, but no API server is configured: " +
 			"run the agent in a pod with a service account, or give it --kubeconfig")
 	}
 	search, cancel := context.WithTimeout(ctx, searchLimit)
 	defer cancel()
 	found, err := l.opts.Book.Find(search, name, units)
 	if err != nil {
-		return holders.Pod{}, nil, err
+		return podresources.Pod{}, nil, err
 	}
 	read, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -44,7 +44,7 @@ func (l *Lifecycle) findPod(ctx context.Context, name string, units []string) (h
 
 // checkPod returns an error unless this is the pod that kubelet listed. It compares the names,
 // because kubelet does not list the UID.
-func (l *Lifecycle) checkPod(found holders.Pod, pod *corev1.Pod, err error) error {
+func (l *Lifecycle) checkPod(found podresources.Pod, pod *corev1.Pod, err error) error {
 	at := found.Namespace + "/" + found.Name
 	if text, ok := kubeapi.Forbidden(err, "get", "pods", ""); ok {
 		return fmt.Errorf("read pod %s: %s; the chart gives the right where its configuration needs it", at, text)
@@ -67,7 +67,7 @@ func (l *Lifecycle) checkPod(found holders.Pod, pod *corev1.Pod, err error) erro
 // the units of all but ordinary init containers. An ordinary init container is a candidate if
 // its limit equals the number of units. If no container matches exactly, one with more units
 // is a candidate: units may lack those of removed devices that need no preparation.
-func containersOf(pod *corev1.Pod, found holders.Pod, name string, units []string) []corev1.Container {
+func containersOf(pod *corev1.Pod, found podresources.Pod, name string, units []string) []corev1.Container {
 	all := slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
 	listed := func(fits func(has []string) bool) []corev1.Container {
 		var candidates []corev1.Container

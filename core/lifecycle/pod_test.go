@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/podresources"
 )
 
 // Verifies which containers of a pod may be the one that kubelet starts, by what kubelet
@@ -64,7 +64,7 @@ func TestContainersOf(t *testing.T) {
 			pod := &corev1.Pod{}
 			pod.Spec.Containers, pod.Spec.InitContainers = c.containers, c.inits
 			var got []string
-			for _, container := range containersOf(pod, holders.Pod{Units: c.listed}, gpu, c.units) {
+			for _, container := range containersOf(pod, podresources.Pod{Units: c.listed}, gpu, c.units) {
 				got = append(got, container.Name)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

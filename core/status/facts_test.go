@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
@@ -49,7 +50,7 @@ func factsOf(t *testing.T) Facts {
 			Profile: p, Snapshot: snapshot, Health: &health.View{}, Table: &resource.Table{Resources: []*resource.Resource{r}},
 		}),
 		Inventory:   snapshot,
-		Allocations: map[inventory.Key][]holders.Allocation{healthy.Key: {{Resource: "ex.com/a", Unit: "a", Containers: []holders.Container{{Namespace: "ns", Pod: "p"}}}}},
+		Allocations: map[inventory.Key][]holders.Allocation{healthy.Key: {{Resource: "ex.com/a", Unit: "a", Containers: []podresources.Container{{Namespace: "ns", Pod: "p"}}}}},
 		Kubelet:     Kubelet{Resources: []deviceplugin.Status{{Resource: "ex.com/a", State: deviceplugin.StateServing, Healthy: 1, Unhealthy: 1}}},
 		Sysfs:       sysfs,
 		Hardware:    func() pcibus.Table { return pcibus.Table{{Backend: "nvidia", Vendor: "10de", Class: "03"}} },

@@ -11,6 +11,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status/listing"
@@ -27,7 +28,7 @@ func draFactsOf(t *testing.T) Facts {
 	f.Drivers = []Driver{{Name: "gpu.example.com", Backend: "mock", Devices: 2, Registered: true, Published: true}}
 	f.Allocations = map[inventory.Key][]holders.Allocation{{Backend: "mock", ID: "a"}: {{
 		Unit: "uid-x/mock/a", Claim: &holders.Claim{UID: "uid-x", Namespace: "ns", Name: "x"},
-		Containers: []holders.Container{{Namespace: "ns", Pod: "p", Name: "main"}, {Namespace: "ns", Pod: "q", Name: "main"}},
+		Containers: []podresources.Container{{Namespace: "ns", Pod: "p", Name: "main"}, {Namespace: "ns", Pod: "q", Name: "main"}},
 	}}}
 	return f
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/topology"
@@ -62,7 +63,7 @@ func TestTopologyShowsHolders(t *testing.T) {
 	f := Facts{
 		Round: round.New(round.Round{Snapshot: &inventory.Snapshot{}, Table: &resource.Table{Resources: []*resource.Resource{r, late}}}),
 		Allocations: map[inventory.Key][]holders.Allocation{
-			{Backend: "mock", ID: "a"}: {{Resource: "ex.com/a", Unit: "a", Containers: []holders.Container{{Namespace: "ns", Pod: "p", Name: "c"}}}},
+			{Backend: "mock", ID: "a"}: {{Resource: "ex.com/a", Unit: "a", Containers: []podresources.Container{{Namespace: "ns", Pod: "p", Name: "c"}}}},
 			{Backend: "mock", ID: "b"}: {{Resource: "ex.com/other", Unit: "b"}},
 			{Backend: "mock", ID: "c"}: {{Resource: "ex.com/a", Unit: "c"}},
 		},
@@ -86,7 +87,7 @@ func TestTopologyShowsHolders(t *testing.T) {
 	}
 	r.API = config.APIDRA
 	f.Allocations[inventory.Key{Backend: "mock", ID: "b"}] = []holders.Allocation{
-		{Unit: "uid/b", Claim: &holders.Claim{UID: "uid", Namespace: "ns", Name: "x"}, Containers: []holders.Container{{Namespace: "ns", Pod: "p"}}, Amounts: map[string]int64{"memory": 3}},
+		{Unit: "uid/b", Claim: &holders.Claim{UID: "uid", Namespace: "ns", Name: "x"}, Containers: []podresources.Container{{Namespace: "ns", Pod: "p"}}, Amounts: map[string]int64{"memory": 3}},
 		{Unit: "uid-y/b", Claim: &holders.Claim{UID: "uid-y", Namespace: "ns", Name: "y"}, Amounts: map[string]int64{"memory": 4}},
 	}
 	f.Allocations[inventory.Key{Backend: "mock", ID: "c"}] = []holders.Allocation{{Resource: "ex.com/before", Unit: "c::0"}}

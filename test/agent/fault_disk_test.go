@@ -11,13 +11,13 @@ import (
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/cdi"
-	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/podresources"
 )
 
 // persistent agents try soon again what the disk did not take.
 func persistent(options *agent.Options) {
 	options.Timing.CDI = cdi.Timing{RetryMin: 50 * time.Millisecond, RetryMax: 200 * time.Millisecond, Poll: 100 * time.Millisecond}
-	options.Timing.Usage = holders.Timing{
+	options.Timing.Usage = podresources.Timing{
 		Quiet: time.Millisecond, Grace: time.Second, Unseen: time.Second, RetryMin: 50 * time.Millisecond, RetryMax: 200 * time.Millisecond,
 	}
 }

@@ -20,8 +20,8 @@ import (
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
-	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/plug"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/status/listing"
 	"github.com/accelmux/accelmux/core/supervisor"
@@ -135,7 +135,7 @@ func startNode(t *testing.T, units int, config string, edit ...func(*agent.Optio
 
 // quickUsage lets the agent believe kubelet's list of pods at once.
 func quickUsage(options *agent.Options) {
-	options.Timing.Usage = holders.Timing{
+	options.Timing.Usage = podresources.Timing{
 		Quiet: time.Millisecond, Grace: 10 * time.Millisecond, Settle: 10 * time.Millisecond, Confirm: 10 * time.Millisecond, Spacing: 10 * time.Millisecond,
 		// Kubelet lists a pod a while after the agent has answered its Allocate.
 		Unseen: 2 * time.Second,
@@ -210,7 +210,7 @@ func (n *node) optionsOf(backends string) agent.Options {
 			Stop:         patience.Long / 2,
 			ResetBackoff: 100 * time.Millisecond,
 			UsagePoll:    100 * time.Millisecond,
-			Usage:        holders.Timing{Quiet: time.Millisecond},
+			Usage:        podresources.Timing{Quiet: time.Millisecond},
 			Supervisor: supervisor.Timing{
 				// With four tests on half a core a backend needs 3 s to start, and these are its steps.
 				Timing:    plug.Timing{Start: patience.Long, Health: patience.Long, Kill: patience.Long / 3},

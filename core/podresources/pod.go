@@ -1,4 +1,4 @@
-package holders
+package podresources
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/accelmux/accelmux/core/backoff"
 )
 
 // Pod is a pod that has units of a resource, as kubelet lists it.
@@ -22,26 +24,26 @@ type Pod struct {
 // Find asks kubelet for the pod with these units of the resource, which kubelet has given
 // to one container. It does not rely on earlier lists. When kubelet has just started, Find
 // waits until its pods may be listed (see Timing.Quiet) or ctx ends. Run need not run. The
-// errors are shown to users as they are.
-func (b *Book) Find(ctx context.Context, resource string, units []string) (Pod, error) {
-	if pod, ok := b.confirm(ctx, resource, units); ok {
+// errors are shown to users as they are. listed is the pod that had the units before, if that is known: it is asked for first.
+func (k *Kubelet) Find(ctx context.Context, resource string, units []string, listed Container) (Pod, error) {
+	if pod, ok := k.confirm(ctx, resource, units, listed); ok {
 		return pod, nil
 	}
 	var starting *startingError
-	l, err := b.fresh(ctx)
+	l, err := k.fresh(ctx)
 	for errors.As(err, &starting) {
-		b.log.Info("waiting for kubelet to finish its start before listing pods",
+		k.log.Info("waiting for kubelet to finish its start before listing pods",
 			"resource", resource, "left", starting.left.Round(time.Millisecond))
-		if !wait(ctx, nil, starting.left) {
+		if !backoff.Sleep(ctx, starting.left) {
 			break
 		}
-		l, err = b.fresh(ctx)
+		l, err = k.fresh(ctx)
 	}
 	if err != nil {
 		return Pod{}, fmt.Errorf("cannot find the pod that has %s: %w", strings.Join(units, ", "), err)
 	}
 	var found []Pod
-	for _, listed := range l.pods {
+	for _, listed := range l.Pods {
 		if pod := podWith(listed, resource); pod.has(units) {
 			found = append(found, pod)
 		}
@@ -59,41 +61,19 @@ func (b *Book) Find(ctx context.Context, resource string, units []string) (Pod, 
 
 // confirm asks for the one pod that had the units before, which is cheaper, and possible
 // at any time.
-func (b *Book) confirm(ctx context.Context, resource string, units []string) (Pod, bool) {
-	namespace, name := b.listedFor(resource, units)
-	if name == "" {
+func (k *Kubelet) confirm(ctx context.Context, resource string, units []string, before Container) (Pod, bool) {
+	if before.Pod == "" {
 		return Pod{}, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.opts.Timing.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, k.opts.Timing.Timeout)
 	defer cancel()
-	listed, err := b.poller.lister.get(ctx, namespace, name)
+	listed, err := k.lister.Get(ctx, before.Namespace, before.Pod)
 	if err != nil {
-		b.log.Debug("get pod resources", "namespace", namespace, "pod", name, "error", err)
+		k.log.Debug("get pod resources", "namespace", before.Namespace, "pod", before.Pod, "error", err)
 		return Pod{}, false
 	}
 	pod := podWith(listed, resource)
-	return pod, pod.Namespace == namespace && pod.Name == name && pod.has(units)
-}
-
-// listedFor returns the one pod that all the units were listed for last, or "".
-func (b *Book) listedFor(resource string, units []string) (namespace, name string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, id := range units {
-		a := b.allocations[unitName{resource, id}]
-		if a == nil || len(a.containers) == 0 {
-			return "", ""
-		}
-		for j, c := range a.containers {
-			switch {
-			case i == 0 && j == 0:
-				namespace, name = c.Namespace, c.Pod
-			case c.Namespace != namespace || c.Pod != name:
-				return "", ""
-			}
-		}
-	}
-	return namespace, name
+	return pod, pod.Namespace == before.Namespace && pod.Name == before.Pod && pod.has(units)
 }
 
 // podWith returns what a listed pod has of a resource. Kubelet has an entry for each NUMA

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/accelmux/accelmux/core/podresources"
 )
 
 // Verifies what becomes of an allocation that no list ever named, by what kubelet's
@@ -38,15 +40,14 @@ func TestUnseenAllocation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := newKubelet()
 			opts := options(t, k)
-			opts.Checkpoint = filepath.Join(t.TempDir(), "kubelet_internal_checkpoint")
-			rewrites := 0
-			opts.Rewrite = func() { rewrites++ }
+			rewrites, checkpoint := 0, filepath.Join(t.TempDir(), "kubelet_internal_checkpoint")
+			opts.Kubelet = pods(k, podresources.Options{Checkpoint: checkpoint, Rewrite: func() { rewrites++ }})
 			b := open(t, k, opts)
 			allocate(t, b, "a")
 			if tc.content != "" {
 				at := k.clock().Add(tc.written)
-				must(t, os.WriteFile(opts.Checkpoint, []byte(tc.content), 0o600))
-				must(t, os.Chtimes(opts.Checkpoint, at, at))
+				must(t, os.WriteFile(checkpoint, []byte(tc.content), 0o600))
+				must(t, os.Chtimes(checkpoint, at, at))
 			}
 			k.pass(tc.age)
 			k.up = tc.up

@@ -1,4 +1,4 @@
-package holders
+package podresources
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 // Allocatable returns the healthy devices that kubelet has, by resource and ID
 // (GetAllocatableResources, which kubelet answers from 1.23 on). Kubelet acts upon nothing
 // then, so it may be called at any time.
-func (b *Book) Allocatable(ctx context.Context) (map[string]map[string]bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.opts.Timing.Timeout)
+func (k *Kubelet) Allocatable(ctx context.Context) (map[string]map[string]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.opts.Timing.Timeout)
 	defer cancel()
-	devices, err := b.poller.lister.allocatable(ctx)
+	devices, err := k.lister.Allocatable(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -30,16 +30,16 @@ func (b *Book) Allocatable(ctx context.Context) (map[string]map[string]bool, err
 	return all, nil
 }
 
-// allocatable makes a connection, as list does.
-func (p *podResources) allocatable(ctx context.Context) ([]*podresourcesv1.ContainerDevices, error) {
-	conn, err := p.connect()
+// Allocatable makes a connection, as List does.
+func (c *client) Allocatable(ctx context.Context) ([]*podresourcesv1.ContainerDevices, error) {
+	conn, err := c.connect()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
 	response, err := podresourcesv1.NewPodResourcesListerClient(conn).GetAllocatableResources(ctx, &podresourcesv1.AllocatableResourcesRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("get allocatable resources at %s: %w", p.socket, err)
+		return nil, fmt.Errorf("get allocatable resources at %s: %w", c.socket, err)
 	}
 	return response.GetDevices(), nil
 }

@@ -1,4 +1,4 @@
-package holders
+package podresources
 
 import (
 	"context"
@@ -19,18 +19,8 @@ import (
 // there may be many.
 const maxListSize = 64 << 20
 
-// lister calls kubelet's pod-resources API.
-type lister interface {
-	// list lists the active pods. One call at a time.
-	list(ctx context.Context, now func() time.Time) (listing, error)
-	// get returns one of them. Kubelets before 1.36 may refuse it.
-	get(ctx context.Context, namespace, pod string) (*podresourcesv1.PodResources, error)
-	// allocatable returns the devices that kubelet may allocate.
-	allocatable(ctx context.Context) ([]*podresourcesv1.ContainerDevices, error)
-}
-
-// podResources is the pod-resources API, version 1.
-type podResources struct {
+// client calls the pod-resources API, version 1.
+type client struct {
 	socket string
 	// quiet is how long a kubelet that has just started gets no List call.
 	quiet time.Duration
@@ -59,71 +49,71 @@ type identity struct {
 	made          time.Time
 }
 
-// list makes a connection for each call: kubelet may have been replaced since, and a
+// List makes a connection for each call: kubelet may have been replaced since, and a
 // connection in its own backoff would notice it late.
-func (p *podResources) list(ctx context.Context, now func() time.Time) (listing, error) {
-	l := listing{began: now()}
-	if err := p.check(l.began); err != nil {
-		return listing{}, err
+func (c *client) List(ctx context.Context, now func() time.Time) (List, error) {
+	l := List{Began: now()}
+	if err := c.check(l.Began); err != nil {
+		return List{}, err
 	}
-	if left := p.quiet - l.began.Sub(p.upSince); left > 0 {
-		return listing{}, &startingError{left}
+	if left := c.quiet - l.Began.Sub(c.upSince); left > 0 {
+		return List{}, &startingError{left}
 	}
-	before := p.server
-	conn, err := p.connect()
+	before := c.server
+	conn, err := c.connect()
 	if err != nil {
-		return listing{}, err
+		return List{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	response, err := podresourcesv1.NewPodResourcesListerClient(conn).List(ctx, &podresourcesv1.ListPodResourcesRequest{})
 	if err != nil {
-		return listing{}, fmt.Errorf("list pod resources at %s: %w", p.socket, err)
+		return List{}, fmt.Errorf("list pod resources at %s: %w", c.socket, err)
 	}
 	// If kubelet was replaced meanwhile, the response may be the new one's.
-	if err := p.check(now()); err != nil {
-		return listing{}, err
+	if err := c.check(now()); err != nil {
+		return List{}, err
 	}
-	if p.server != before {
-		return listing{}, fmt.Errorf("list pod resources at %s: kubelet was restarted meanwhile", p.socket)
+	if c.server != before {
+		return List{}, fmt.Errorf("list pod resources at %s: kubelet was restarted meanwhile", c.socket)
 	}
-	l.kubeletUp = l.began.Sub(p.upSince)
-	l.pods = response.GetPodResources()
+	l.KubeletUp = l.Began.Sub(c.upSince)
+	l.Pods = response.GetPodResources()
 	return l, nil
 }
 
-// get may be called at any time, also when kubelet has just started: it frees nothing.
-func (p *podResources) get(ctx context.Context, namespace, pod string) (*podresourcesv1.PodResources, error) {
-	conn, err := p.connect()
+// Get may be called at any time, also when kubelet has just started: it frees nothing.
+func (c *client) Get(ctx context.Context, namespace, pod string) (*podresourcesv1.PodResources, error) {
+	conn, err := c.connect()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
 	response, err := podresourcesv1.NewPodResourcesListerClient(conn).Get(ctx, &podresourcesv1.GetPodResourcesRequest{PodNamespace: namespace, PodName: pod})
 	if err != nil {
-		return nil, fmt.Errorf("get pod resources at %s: %w", p.socket, err)
+		return nil, fmt.Errorf("get pod resources at %s: %w", c.socket, err)
 	}
 	return response.GetPodResources(), nil
 }
 
 // connect makes a connection for one call.
-func (p *podResources) connect() (*grpc.ClientConn, error) {
+func (c *client) connect() (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///kubelet",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", p.socket)
+			return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxListSize)))
 	if err != nil {
-		return nil, fmt.Errorf("connect to kubelet's pod-resources API at %s: %w", p.socket, err)
+		return nil, fmt.Errorf("connect to kubelet's pod-resources API at %s: %w", c.socket, err)
 	}
 	return conn, nil
 }
 
 // check notices a new kubelet process.
-func (p *podResources) check(now time.Time) error {
-	info, err := os.Stat(p.socket)
+func (c *client) check(now time.Time) error {
+	info, err := os.Stat(c.socket)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("kubelet's pod-resources socket %s does not exist: does kubelet run, and is --kubelet-root-dir right? (%w)", p.socket, err)
+		return fmt.Errorf("kubelet's pod-resources socket %s does not exist: does kubelet run, and is --kubelet-root-dir right? (%w)", c.socket, err)
 	}
 	if err != nil {
 		return fmt.Errorf("stat kubelet's pod-resources socket: %w", err)
@@ -132,9 +122,9 @@ func (p *podResources) check(now time.Time) error {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		id.device, id.inode = uint64(sys.Dev), sys.Ino //nolint:unconvert // not the same type everywhere
 	}
-	before := p.checked
-	p.checked = now
-	if id == p.server {
+	before := c.checked
+	c.checked = now
+	if id == c.server {
 		return nil
 	}
 	// The age of a new socket comes from the wall clock, once. A socket from the future has
@@ -143,6 +133,6 @@ func (p *podResources) check(now time.Time) error {
 	if !before.IsZero() {
 		age = min(age, max(now.Sub(before), 0))
 	}
-	p.server, p.upSince = id, now.Add(-age)
+	c.server, c.upSince = id, now.Add(-age)
 	return nil
 }
