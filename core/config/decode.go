@@ -38,6 +38,8 @@ type decoder struct {
 	failed map[string]bool
 	// broken are the paths with an error somewhere below them.
 	broken map[string]bool
+	// rows are those of the document, if it has spaces that are none for YAML.
+	rows []string
 	// within are the objects that are being decoded, the innermost last.
 	within []object
 }
@@ -52,7 +54,11 @@ func (d *decoder) fail(pos Position, path, format string, args ...any) {
 	for p := path; p != "" && !d.broken[p]; p = parentPath(p) {
 		d.broken[p] = true
 	}
-	d.errs = append(d.errs, Error{File: d.file, Position: pos, Field: path, Message: fmt.Sprintf(format, args...)})
+	message := fmt.Sprintf(format, args...)
+	if pos.Line > 0 && pos.Line <= len(d.rows) {
+		message = cmp.Or(otherSpaceIn(d.rows[pos.Line-1]), message)
+	}
+	d.errs = append(d.errs, Error{File: d.file, Position: pos, Field: path, Message: message})
 }
 
 // value decodes a node that is not null into v, which must be addressable.

@@ -93,6 +93,9 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		d.fail(Position{}, "", "the file is bigger than %d bytes", MaxFileSize)
 		return nil
 	}
+	if bytes.ContainsFunc(data, isOtherSpace) {
+		d.rows = strings.Split(string(data), "\n")
+	}
 	in := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	err := in.Decode(&doc)

@@ -30,6 +30,9 @@ func otherDocument(file string, document any) string {
 			return fmt.Sprintf("these are values of the chart: check their field config: `yq .config %s | accelmux validate -`", file)
 		}
 	}
+	if object["apiVersion"] == nil && object["kind"] == nil && object["profiles"] == nil && slices.ContainsFunc(chartValues, func(name string) bool { return object[name] != nil }) {
+		return fmt.Sprintf("these are values of the chart without its field config: check what helm makes of them: `helm template CHART -f %s -s templates/configmap.yaml | yq '.data[\"node.yaml\"]' | accelmux validate -`", file)
+	}
 	plugin := ""
 	switch object["kind"] {
 	case "ConfigMap":
@@ -65,6 +68,12 @@ func otherDocument(file string, document any) string {
 		return ""
 	}
 	return fmt.Sprintf("this is a configuration of another device plugin: `accelmux convert %s %s` translates it", plugin, file)
+}
+
+// chartValues are values of the chart that no other configuration has at its top.
+var chartValues = []string{
+	"image", "imagePullSecrets", "configCheck", "networkPolicy", "podMonitor", "serviceMonitor", "deviceClasses", "extraBackends", "backendContainers",
+	"hostPID", "nvidiaMPS", "extraVolumes", "extraEnv", "extraArgs", "serviceAccount", "rbac", "affinity", "tolerations", "webhook", "podAnnotations",
 }
 
 // parsed returns a text that is YAML as encoding/json has it; nil for another.

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -463,6 +464,20 @@ func TestHostileSizes(t *testing.T) {
 		}
 		if took := cpu(t) - start; took > 30*time.Second {
 			t.Errorf("%s: took %s", name, took)
+		}
+	}
+}
+
+// Verifies that the names by which a file is recognized as values of the chart are in the chart's.
+func TestChartValues(t *testing.T) {
+	data, err := os.ReadFile("../../deployments/helm/accelmux/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, _ := parsed(string(data)).(map[string]any)
+	for _, name := range chartValues {
+		if _, ok := values[name]; !ok {
+			t.Errorf("the chart has no value %s", name)
 		}
 	}
 }

@@ -3,7 +3,10 @@ package config
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // slip is a mistake in YAML: the row where it is, from 0, and what to do.
@@ -66,7 +69,26 @@ var (
 	// keyOnly matches a row that may be a key without its colon.
 	keyOnly = regexp.MustCompile(`^[A-Za-z][\w.-]*( [^:#]*)?$`)
 	itemKey = regexp.MustCompile(`^(- +)*`)
+	// noSpace matches a row with a key whose colon no space follows, which is a text for YAML.
+	noSpace = regexp.MustCompile(`^(?:- +)*([A-Za-z][\w.-]*):([^\s:/]|/[^/])`)
+	// otherSpace matches a space of typography where YAML has one of its own, or at the end of a row: word processors and web
+	// pages put in such.
+	otherSpace = regexp.MustCompile(`(?:^\s*|[:-]\s*)([\x{a0}\x{1680}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}])|([\x{a0}\x{1680}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}])\s*($|#)`)
 )
+
+// isOtherSpace reports whether a character looks like a space, and is none for YAML.
+func isOtherSpace(r rune) bool { return r != ' ' && unicode.Is(unicode.Zs, r) }
+
+// otherSpaceIn returns what is wrong with a row that has a space of another kind; "" if it has none.
+func otherSpaceIn(row string) string {
+	row, _, _ = strings.Cut(" "+row, " #") // without a comment
+	m := otherSpace.FindStringSubmatch(row)
+	if m == nil {
+		return ""
+	}
+	r, _ := utf8.DecodeRuneInString(m[1] + m[2])
+	return fmt.Sprintf("a character that looks like a space is none for YAML (%U): write a space of the keyboard", r)
+}
 
 // scan goes through one row.
 func (s *slipFinder) scan(row string) {
@@ -98,16 +120,29 @@ func (s *slipFinder) scan(row string) {
 		s.values(indent, content, true)
 		return
 	}
+	if space := otherSpaceIn(row); space != "" {
+		s.fail("%s", space)
+		return
+	}
 	if strings.Contains(row[:indent], "\t") {
 		s.fail("the line begins with a tab: YAML is indented by spaces alone")
 		return
 	}
+	isOpen := slices.Contains(s.indents, indent) && !strings.HasPrefix(content, "- ")
 	s.indentation(indent, content)
+	if m := noSpace.FindStringSubmatch(content); m != nil && !strings.Contains(content, ": ") && (isOpen || s.isNext(indent+len(itemKey.FindString(content)))) {
+		s.fail("a space is missing after the colon of %s", m[1])
+	}
 	if keyOnly.MatchString(content) && s.row+1 < len(s.rows) && startsEntry.MatchString(s.rows[s.row+1]) && (s.follows(indent) || s.indentOf(s.row+1) == indent) {
 		key, _, _ := strings.Cut(content, " ")
 		s.fail("a colon is missing after %s", key)
 	}
 	s.values(indent, content, true)
+}
+
+// isNext reports whether the next row begins an entry at an indentation.
+func (s *slipFinder) isNext(indent int) bool {
+	return s.row+1 < len(s.rows) && startsEntry.MatchString(s.rows[s.row+1]) && s.indentOf(s.row+1) == indent
 }
 
 func (s *slipFinder) indentOf(row int) int {
@@ -234,7 +269,14 @@ func (s *slipFinder) after(rest string, quote byte) (failed bool) {
 		return true
 	}
 	other := map[byte]byte{'"': '\'', '\'': '"'}[quote]
-	s.fail("something follows the text in quotes: put all of it in %c", other)
+	switch {
+	case next[len(next)-1] == quote && !strings.Contains(next, ": ") && !strings.Contains(next, " #"):
+		s.fail("the text in quotes has a %c, which ends it: leave out the %[1]c around all of it", quote)
+	case strings.IndexByte(next, other) >= 0:
+		s.fail("something follows the text in quotes: write >- there, and all of it in the next line")
+	default:
+		s.fail("something follows the text in quotes: put all of it in %c", other)
+	}
 	return true
 }
 
