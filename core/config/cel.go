@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -165,6 +166,8 @@ var (
 	operandLeft  = regexp.MustCompile(`[\w.\[\]"'/-]+\s*$`)
 	// comparedBefore matches what ends in an operator of comparison, or in a list.
 	comparedBefore = regexp.MustCompile(`([=!]=|[<>]=?|\bin\s*\[[^\]]*)\s*$`)
+	inBefore       = regexp.MustCompile(`\bin\s*$`)
+	otherEntry     = regexp.MustCompile(`^expected type '(.*)' but found '(.*)'$`)
 	operandRight   = regexp.MustCompile(`^\s*(quantity\("[^"]*"\)|semver\("[^"]*"\)|"[^"]*"|'[^']*'|[0-9.]+)`)
 )
 
@@ -187,6 +190,9 @@ func plainError(expression string, at int, message string) string {
 		if strings.HasSuffix(strings.TrimSpace(expression[:at]), "[") && strings.HasPrefix(after(name), "]") {
 			return fmt.Sprintf("%s is a text there: write [%q]", name, name)
 		}
+		if inBefore.MatchString(expression[:at]) && name != "device" {
+			return fmt.Sprintf("there is no name %s: texts are in quotes, and a list of them in brackets: [%q]", name, name)
+		}
 		if comparedBefore.MatchString(expression[:at]) && name != "device" {
 			return fmt.Sprintf("there is no name %s: a text is in quotes, %q", name, name)
 		}
@@ -201,7 +207,13 @@ func plainError(expression string, at int, message string) string {
 	if m := noOverload.FindStringSubmatch(message); m != nil {
 		return overload(expression, at, m[1], m[2])
 	}
+	if m := otherEntry.FindStringSubmatch(message); m != nil {
+		return fmt.Sprintf("%s stands where %s must: all entries of a list are of one type", celType(m[2]), celType(m[1]))
+	}
 	if m := wrongResult.FindStringSubmatch(message); m != nil {
+		if domain := wholeDomain(expression); domain != "" && strings.HasPrefix(m[1], "map") {
+			return domain
+		}
 		example := `x == "..."`
 		switch m[1] {
 		case "kubernetes.Quantity":
@@ -226,15 +238,41 @@ func plainError(expression string, at int, message string) string {
 	return text.Printable(message, maxDetail)
 }
 
+// domainUse matches a domain of attributes or capacities in an expression, and what follows it.
+var domainUse = regexp.MustCompile(`device\.(attributes|capacity)(?:\[\s*["']([^"']*)["']\s*\]|\.(\w+))(\.\w+\(|.?)`)
+
+// wholeDomain returns how to write one attribute where an expression has a domain with all that are in it; "" if it has none.
+func wholeDomain(expression string) string {
+	for _, m := range domainUse.FindAllStringSubmatch(expression, -1) {
+		if m[4] == "." || m[4] == "[" {
+			continue
+		}
+		r := Reference{Field: m[1], Domain: m[2] + m[3]}
+		what := map[string]string{attributesField: "attributes", capacityField: "capacities"}[r.Field]
+		right := Reference{r.Field, "BACKEND", "NAME"}
+		for _, separator := range []string{"/", "."} {
+			if domain, name, found := strings.Cut(r.Domain, separator); found && attributeSyntax.MatchString(name) {
+				right.Domain, right.Name = domain, name
+				break
+			}
+		}
+		return fmt.Sprintf("%s stands for all %s of a domain: write %s", r, what, right)
+	}
+	return ""
+}
+
 // overload returns how to compare what an operator cannot, or what a function cannot be called with.
 func overload(expression string, at int, function, types string) string {
+	if domain := wholeDomain(expression); domain != "" && strings.Contains(types, "map(") {
+		return domain
+	}
 	var names []string
 	for name := range strings.SplitSeq(strings.NewReplacer(".(", ", ", "(", "", ")", "").Replace(types), ", ") {
 		names = append(names, celType(name))
 	}
 	m := operatorName.FindStringSubmatch(function)
 	if m == nil {
-		return fmt.Sprintf("%s cannot be used with %s", strings.Trim(function, "@_"), strings.Join(names, " and "))
+		return call(expression, at, strings.Trim(function, "@_"), names)
 	}
 	for _, comparable := range []struct{ name, function, example string }{{"Quantity", "quantity", "8Gi"}, {"Semver", "semver", "1.2.3"}} {
 		if !strings.Contains(types, "kubernetes."+comparable.name) {
@@ -252,6 +290,30 @@ func overload(expression string, at int, function, types string) string {
 		return fmt.Sprintf("%s is not compared by %s: write %s.compareTo(%s(%s)) %s 0", celType("kubernetes."+comparable.name), m[1], left, comparable.function, right, m[1])
 	}
 	return fmt.Sprintf("%s and %s cannot stand at the sides of %s", names[0], names[len(names)-1], m[1])
+}
+
+// call returns how to call what a function cannot be called with, whose types are names.
+func call(expression string, at int, function string, names []string) string {
+	last := names[len(names)-1]
+	value := strings.Trim(operandRight.FindString(strings.TrimLeft(strings.TrimPrefix(expression[at:], function), "( ")), `"' `)
+	switch {
+	case function == "in" && value != "" && last == "a text":
+		return fmt.Sprintf("in needs a list: write in [%q]", value)
+	case function == "in":
+		return `in needs a list: x in ["a", "b"]`
+	case slices.Contains(textFunctions, function):
+		return fmt.Sprintf("%s is for texts, and is used with %s", function, strings.Join(names, " and "))
+	case (function == "quantity" || function == "semver") && value != "":
+		return fmt.Sprintf("%s is made of a text: write %[1]s(%q)", function, value)
+	case !slices.Contains([]string{"compareTo", "isGreaterThan", "isLessThan"}, function):
+	case names[0] == celType("kubernetes.Quantity"):
+		return fmt.Sprintf("%s compares a quantity with a quantity: write %[1]s(quantity(%q))", function, cmp.Or(value, "8Gi"))
+	case versionParts.FindString(value) == value && value != "":
+		return fmt.Sprintf("%s compares a version with a version: write %[1]s(semver(%q))", function, value+strings.Repeat(".0", 2-strings.Count(value, ".")))
+	default:
+		return function + " is for quantities and versions: texts and numbers are compared by == and <"
+	}
+	return fmt.Sprintf("%s cannot be used with %s", function, strings.Join(names, " and "))
 }
 
 // celType returns a type of CEL for people.
