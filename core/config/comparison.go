@@ -159,6 +159,14 @@ func (c Comparison) Mismatch(kind string) string {
 	return fmt.Sprintf("%s is %s, and %s: %s%s", c.Reference, names[kind], use, hint, right)
 }
 
+// Never returns what is wrong if an attribute that is one of these texts is compared with another; "" if nothing is.
+func (c Comparison) Never(values []string) string {
+	if c.kind != "string" || !slices.Contains([]string{"==", "!=", "in"}, c.operator) || slices.Contains(values, c.value) {
+		return ""
+	}
+	return fmt.Sprintf("%s is never %s%s", c.Reference, show(c.value), suggestion.OrAll(c.value, "it is one of", values))
+}
+
 // right returns the comparison of an attribute of a kind, and whether it is that with the value; otherwise it is an example.
 func (c Comparison) right(kind string) (expression string, isMeant bool) {
 	operator := c.operator

@@ -14,6 +14,31 @@ type Declaration struct {
 	Description string        `json:"description"`
 }
 
+// Limits are what settings leave of the devices that a manifest declares, as far as it says so. They are for checks before
+// anything runs: no device is refused because of them.
+type Limits struct {
+	// Presets are the names of the presets if the settings have no kind of devices.
+	Presets []string
+	// Absent are the classes without devices, each with the settings that it takes, for people.
+	Absent map[string]string
+	// Potential are the classes whose devices are made for claims.
+	Potential []string
+	// PreparedFor is the number of containers for which the devices of a class are set up.
+	PreparedFor map[string]int
+	// Labels are the prefixes of the labels of the node; nil if they are not known.
+	Labels []string
+	// Values are the texts that an attribute can be.
+	Values map[string][]string
+	// Owners are the classes of the devices that have an attribute; without an entry those of all classes have it.
+	Owners map[string]Owners
+}
+
+// Owners are the classes of the devices that have an attribute, and the settings that more of them take, for people.
+type Owners struct {
+	Classes []string
+	Takes   string
+}
+
 // AttributeKind is the type of an attribute's values, or that of capacities.
 type AttributeKind string
 

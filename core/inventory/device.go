@@ -301,6 +301,8 @@ type Description struct {
 	Writes []string
 	// SettingsSchema is a JSON schema of the settings, or "".
 	SettingsSchema string
+	// Limits are those of the settings; nil but for the check of a configuration.
+	Limits *Limits
 }
 
 // Parameter is a parameter of Prepare that a container may set.

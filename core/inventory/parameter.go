@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/accelmux/accelmux/core/suggestion"
@@ -16,4 +17,16 @@ func UnknownParameter(name string, known []Parameter) string {
 		names[i] = p.Name
 	}
 	return fmt.Sprintf("the backend does not know the parameter %s%s", name, suggestion.OrAll(name, "it has", names))
+}
+
+// JSON returns a value of the parameter as Prepare gets it: a text as a string if that is possible, and JSON otherwise. The error
+// is for the author of the value.
+func (p Parameter) JSON(value string) (json.RawMessage, error) {
+	switch {
+	case p.IsText:
+		return json.Marshal(value)
+	case !json.Valid([]byte(value)):
+		return nil, fmt.Errorf("the parameter %s is %q; it must be JSON, such as 3, true or [1, 2]", p.Name, value)
+	}
+	return json.RawMessage(value), nil
 }

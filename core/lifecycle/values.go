@@ -21,16 +21,14 @@ func parametersJSON(ctx context.Context, d inventory.Description, values map[str
 	known, object := d.Parameters, map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		i := slices.IndexFunc(known, func(p inventory.Parameter) bool { return p.Name == name })
-		switch {
-		case i < 0:
+		if i < 0 {
 			return nil, fmt.Errorf("%s: correct the parameters of the resource in the node configuration", inventory.UnknownParameter(name, known))
-		case known[i].IsText:
-			object[name] = values[name]
-		case !json.Valid([]byte(values[name])):
-			return nil, fmt.Errorf("the parameter %s is %q; it must be JSON, such as 3, true or [1, 2]", name, values[name])
-		default:
-			object[name] = json.RawMessage(values[name])
 		}
+		value, err := known[i].JSON(values[name])
+		if err != nil {
+			return nil, err
+		}
+		object[name] = value
 	}
 	encoded, err := json.Marshal(object)
 	if err == nil {

@@ -31,12 +31,13 @@ var (
 	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	className = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 	// semantic is the grammar of semver.org, version 2.0.0.
-	semantic   = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
-	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
-	declared   = regexp.MustCompile(`^([a-z0-9][a-z0-9.-]{0,62}/)?([A-Za-z_][A-Za-z0-9_]{0,31}\*?|\*)$`)
-	pciID      = regexp.MustCompile(`^[0-9a-f]{4}$`)
-	pciClass   = regexp.MustCompile(`^([0-9a-f]{2}){1,3}$`)
-	nodeLabel  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?[.*]?\*?$`)
+	semantic    = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+	identifier  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
+	declared    = regexp.MustCompile(`^([a-z0-9][a-z0-9.-]{0,62}/)?([A-Za-z_][A-Za-z0-9_]{0,31}\*?|\*)$`)
+	pciID       = regexp.MustCompile(`^[0-9a-f]{4}$`)
+	pciClass    = regexp.MustCompile(`^([0-9a-f]{2}){1,3}$`)
+	nodeLabel   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?[.*]?\*?$`)
+	labelPrefix = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,98}[a-z0-9])?$`)
 	// capability is a name as in capabilities(7), and callGroup one of systemd.exec(5).
 	capability = regexp.MustCompile(`^CAP_[A-Z0-9_]{1,60}$`)
 	callGroup  = regexp.MustCompile(`^@[a-z0-9-]{1,60}$`)
@@ -82,6 +83,7 @@ func (c *checker) manifest(m *Manifest, doc *document) {
 		}
 	}
 	c.inUse(m)
+	c.classes(m)
 	c.parameters(m)
 	c.attributes(m)
 	c.hardware(doc)
@@ -100,7 +102,7 @@ func (c *checker) manifest(m *Manifest, doc *document) {
 
 func (c *checker) description(m *Manifest, doc *document) {
 	d := &m.Description
-	d.Name, d.Vendor, d.Version, d.Classes = doc.Name, doc.Vendor, doc.Version, doc.Classes
+	d.Name, d.Vendor, d.Version = doc.Name, doc.Vendor, doc.Version
 	if !dnsLabel.MatchString(d.Name) {
 		c.fail("name", "%q is not a DNS label", text.Printable(d.Name, 64))
 	}
@@ -108,19 +110,20 @@ func (c *checker) description(m *Manifest, doc *document) {
 	if len(d.Version) > maxVendor || !semantic.MatchString(d.Version) {
 		c.fail("version", "%q is not a semantic version such as 1.4.0", text.Printable(d.Version, 64))
 	}
-	if len(d.Classes) == 0 || len(d.Classes) > maxClasses {
-		c.fail("classes", "there are %d device classes; 1 to %d are possible", len(d.Classes), maxClasses)
+	if len(doc.Classes) == 0 || len(doc.Classes) > maxClasses {
+		c.fail("classes", "there are %d device classes; 1 to %d are possible", len(doc.Classes), maxClasses)
 	}
-	for i, name := range d.Classes {
-		at := fmt.Sprintf("classes[%d]", i)
+	for i, class := range doc.Classes {
+		name, at := class.Name, fmt.Sprintf("classes[%d]", i)
 		switch {
 		case name == "holder":
 			c.fail(at, "holder is reserved for the core")
 		case !className.MatchString(name):
 			c.fail(at, "%q is not a lower-case letter, then lower-case letters, digits or dashes", text.Printable(name, 64))
-		case slices.Contains(d.Classes[:i], name):
+		case slices.Contains(d.Classes, name):
 			c.fail(at, "%s is there twice", name)
 		}
+		d.Classes = append(d.Classes, name)
 	}
 	abilities := map[string]*bool{"prepare": &d.Prepare, "release": &d.Release, "reset": &d.Reset, "sample": &d.Sample}
 	for i, name := range doc.Abilities {
@@ -128,6 +131,45 @@ func (c *checker) description(m *Manifest, doc *document) {
 		if has := abilities[name]; has != nil {
 			*has = true
 		}
+	}
+}
+
+// classes checks the conditions of classes, and the prefixes of labels.
+func (c *checker) classes(m *Manifest) {
+	for i, class := range m.classes {
+		at := fmt.Sprintf("classes[%d]", i)
+		c.when(m, at+".when", class.When)
+		c.when(m, at+".potential", class.Potential)
+		if p := class.PreparedFor; p != nil {
+			c.path(m, at+".preparedFor.setting", p.Setting)
+			c.when(m, at+".preparedFor.when", p.When)
+		}
+	}
+	for i, prefix := range m.labels {
+		if !labelPrefix.MatchString(prefix) {
+			c.fail(fmt.Sprintf("labels[%d]", i), "%q is not the domain of a label, before the slash", text.Printable(prefix, 128))
+		}
+	}
+}
+
+// values checks what an attribute, whose path is at, can be, and the classes of the devices that have it.
+func (c *checker) values(m *Manifest, at string, a Attribute) {
+	if len(a.Values) > 0 && a.Kind != string(inventory.StringKind) {
+		c.fail(at+".values", "only an attribute of the kind string has values")
+	}
+	for i, value := range a.Values {
+		if value.Reference != nil {
+			c.reference(m, fmt.Sprintf("%s.values[%d]", at, i), value.Reference)
+		} else {
+			c.printable(fmt.Sprintf("%s.values[%d]", at, i), value.Text, maxVendor)
+		}
+	}
+	for i, class := range a.Classes {
+		of := fmt.Sprintf("%s.classes[%d]", at, i)
+		if !slices.Contains(m.Description.Classes, class.Name) {
+			c.fail(of, "%q is none of the classes%s", text.Printable(class.Name, 64), suggestion.DidYouMean(class.Name, m.Description.Classes))
+		}
+		c.when(m, of+".when", class.When)
 	}
 }
 
@@ -215,6 +257,7 @@ func (c *checker) attributes(m *Manifest) {
 		c.oneOf(at+".kind", a.Kind, attributeKinds...)
 		c.printable(at+".about", a.About, maxText)
 		c.when(m, at+".when", a.When)
+		c.values(m, at, a)
 		id := a.Name + "\x00" + map[bool]string{true: a.Kind}[a.Kind == "capacity"]
 		switch {
 		case (a.Name == "") == (a.Keys == ""):

@@ -42,7 +42,7 @@ func Load(file string, checks ...Check) (*Manifest, error) {
 	c := &checker{file: file, positions: positions}
 	m := &Manifest{
 		Protocols: doc.Protocols, Hardware: doc.Hardware, InUse: InUse(doc.InUse), PausedWhile: doc.PausedWhile,
-		Process: doc.Process, Containers: doc.Containers, attributes: doc.Attributes, look: doc.Look,
+		Process: doc.Process, Containers: doc.Containers, attributes: doc.Attributes, classes: doc.Classes, labels: doc.Labels, look: doc.Look,
 	}
 	settings, err := l.schema(doc.Settings)
 	if err != nil {

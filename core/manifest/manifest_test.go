@@ -81,6 +81,13 @@ func TestErrors(t *testing.T) {
 		"root's group":           {plain + "containers:\n  - why: it\n    gids: [0]\n", "root's group"},
 		"hardware":               {plain + "hardware: [{device: '0001', name: X}]\n", "hardware[0]: must have a vendor or a class"},
 		"a file outside":         {strings.SplitN(plain, "settings:", 2)[0] + "settings: {file: ../x.json}\n", "must be the plain name"},
+		"a class twice":          {strings.Replace(plain, "[gpu]", "[gpu, {name: gpu, when: {setting: none}}]", 1), ":7:16: classes[1]: gpu is there twice"},
+		"a class's setting":      {strings.Replace(plain, "[gpu]", "[{name: gpu, when: {setting: dri}}]", 1), "classes[0].when.setting: the schema"},
+		"a class's number":       {strings.Replace(plain, "[gpu]", "[{name: gpu, preparedFor: {setting: dri}}]", 1), "classes[0].preparedFor.setting: the schema"},
+		"a label":                {plain + "labels: [nvidia.com/]\n", `:15:10: labels[0]: "nvidia.com/" is not the domain of a label`},
+		"values of a number":     {plain + "attributes: [{name: a, kind: int, about: a, values: [a]}]\n", "attributes[0].values: only an attribute of the kind string has values"},
+		"values of no setting":   {plain + "attributes: [{name: a, kind: string, about: a, values: [{setting: dri, default: ''}]}]\n", "attributes[0].values[0].setting: the schema"},
+		"an attribute's class":   {plain + "attributes: [{name: a, about: a, classes: [gqu]}]\n", `attributes[0].classes[0]: "gqu" is none of the classes; did you mean "gpu"?`},
 		"attributes of one name": {plain + "attributes: [{name: a, about: a}, {name: a, about: b}]\n", "attributes[1].name: a is there twice"},
 	} {
 		t.Run(name, func(t *testing.T) {

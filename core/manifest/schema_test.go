@@ -31,7 +31,7 @@ func TestSchemaAgrees(t *testing.T) {
 	}
 	definitions := root["$defs"].(map[string]any)
 	for name, of := range map[string]reflect.Type{
-		"": reflect.TypeFor[document](), "attribute": reflect.TypeFor[Attribute](), "hardware": reflect.TypeFor[Hardware](), "pause": reflect.TypeFor[Pause](), "look": reflect.TypeFor[Look](),
+		"": reflect.TypeFor[document](), "class": reflect.TypeFor[Class](), "preparedFor": reflect.TypeFor[Setting](), "attribute": reflect.TypeFor[Attribute](), "hardware": reflect.TypeFor[Hardware](), "pause": reflect.TypeFor[Pause](), "look": reflect.TypeFor[Look](),
 		"process": reflect.TypeFor[ProcessGroup](), "containers": reflect.TypeFor[ContainerGroup](), "reference": reflect.TypeFor[Reference](), "condition": reflect.TypeFor[Condition](),
 	} {
 		part := root
@@ -111,7 +111,7 @@ func TestSchemaJudges(t *testing.T) {
 					manifests[file] = block
 				case "settings":
 					manifests[file+" "+field+".md"] = plain[:strings.Index(plain, "settings:")] + block
-				case "attributes", "hardware", "pausedWhile":
+				case "attributes", "labels", "hardware", "pausedWhile":
 					manifests[file+" "+field] = plain + block
 				}
 			}
@@ -132,7 +132,8 @@ func TestSchemaJudges(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{
-		"proces: []", "abilities: [rest]", "hardware: [{device: '0001', name: X}]", "hardware: [{vendor: 1002, name: X}]", "inUse: kernel", "look: {prepare: {setting: a}}", "classes: [GPU]",
+		"proces: []", "abilities: [rest]", "hardware: [{device: '0001', name: X}]", "hardware: [{vendor: 1002, name: X}]", "inUse: kernel", "look: {prepare: {setting: a}}", "classes: [GPU]", "classes: [{name: holder}]", "classes: [{name: gpu, if: {setting: dir}}]", "labels: [a/b]",
+		"attributes: [{name: a, about: a, values: a}]", "attributes: [{name: a, about: a, classes: [GPU]}]",
 		"attributes: [{name: a}]", "attributes: [{about: a}]", "attributes: [{name: a, about: a, kind: integer}]", "pausedWhile: [{label: a}]", "settings: {file: ../x.json}",
 		"process: [{read: [/sys/**]}]", "process: [{why: it, red: [/sys/**]}]", "process: [{why: it, read: [sys]}]", "process: [{why: it, read: [{seting: dir}]}]",
 		"process: [{why: it, capabilities: [SYS_ADMIN]}]", "process: [{why: it, systemCalls: ['@raw']}]", "process: [{why: it, when: {setting: dir, is: [a], not: [b]}}]",

@@ -36,6 +36,8 @@ type Manifest struct {
 	Sum string
 
 	attributes []Attribute
+	classes    []Class
+	labels     []string
 	look       Look
 	schema     any // of the settings, as encoding/json has it; nil if there is none
 }
@@ -48,12 +50,13 @@ type document struct {
 	Vendor      string           `yaml:"vendor"`
 	Version     string           `yaml:"version"`
 	Protocols   []int            `yaml:"protocols"`
-	Classes     []string         `yaml:"classes"`
+	Classes     []Class          `yaml:"classes"`
 	Abilities   []string         `yaml:"abilities"`
 	Settings    config.Settings  `yaml:"settings"`
 	Parameters  config.Settings  `yaml:"parameters"`
 	Presets     config.Settings  `yaml:"presets"`
 	Attributes  []Attribute      `yaml:"attributes"`
+	Labels      []string         `yaml:"labels"`
 	Hardware    []Hardware       `yaml:"hardware"`
 	InUse       string           `yaml:"inUse"`
 	Look        Look             `yaml:"look"`
@@ -93,6 +96,33 @@ type Pause struct {
 	Values []string `yaml:"values"`
 }
 
+// Class is a class of devices: those of which there are some only with certain settings, or only devices that are made for
+// claims, have conditions.
+type Class struct {
+	Name      string `yaml:"name"`
+	When      When   `yaml:"when"`
+	Potential When   `yaml:"potential"`
+	// PreparedFor is the setting with the number of containers for which the devices are set up.
+	PreparedFor *Setting `yaml:"preparedFor"`
+}
+
+// fields are those of a class that is a mapping.
+type fields Class
+
+// Part implements [config.Union]: a name, or a mapping.
+func (c *Class) Part(kind yaml.Kind) any {
+	if kind == yaml.ScalarNode {
+		return &c.Name
+	}
+	return (*fields)(c)
+}
+
+// Setting is a setting that counts under conditions.
+type Setting struct {
+	Setting string `yaml:"setting"`
+	When    When   `yaml:"when"`
+}
+
 // Attribute declares an attribute or a capacity, or, with Keys, those that a map in the settings names.
 type Attribute struct {
 	Name  string `yaml:"name"`
@@ -100,6 +130,9 @@ type Attribute struct {
 	Kind  string `yaml:"kind"`
 	About string `yaml:"about"`
 	When  When   `yaml:"when"`
+	// Values are all that a text can be, and Classes those of the devices that have the attribute; none for any.
+	Values  []Entry `yaml:"values"`
+	Classes []Class `yaml:"classes"`
 }
 
 // ProcessGroup is what the process gets for one reason.

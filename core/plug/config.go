@@ -42,6 +42,8 @@ type CheckedBackend struct {
 	Resolved
 	// Described is the backend as its manifest has it for its settings; nil if these are refused or not checked.
 	Described *inventory.Backend
+	// Manifest is that of Described.
+	Manifest *manifest.Manifest
 	// Unchecked is why the settings are not checked; nil if they are.
 	Unchecked error
 }
@@ -139,6 +141,7 @@ func (r *checkRun) backend(ctx context.Context, b *config.Backend, at string) (c
 	if len(wrong) == 0 {
 		checked.Described = &inventory.Backend{Name: b.Name, Description: m.Description}
 		checked.Described.Description.Attributes = m.Attributes(resolved.Settings)
+		checked.Manifest = m.Manifest
 	}
 	return checked
 }

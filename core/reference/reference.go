@@ -26,8 +26,8 @@ type use struct {
 	// of are the backends that may have the name: one of them must. class is that of the resource; "" for all.
 	of    []string
 	class string
-	// isParameter: it is for [Set.Parameters].
-	isParameter bool
+	// isWarning: it is for [Set.Warnings].
+	isWarning bool
 	// check returns what is wrong with the name, of backends that have the class; "" if one has it.
 	check func(of []*inventory.Backend) string
 }
@@ -43,15 +43,16 @@ type Unknown struct {
 	Message string
 }
 
-// Unknown returns the names that no backend has, as far as the backends that may have a name are described. Those of
-// parameters of resources are [Set.Parameters]. A backend that declares no attributes, or leaves the list open, may have
-// any. A nil Set has no names.
+// Unknown returns the names that no backend has, as far as the backends that may have a name are described. A backend that
+// declares no attributes, or leaves the list open, may have any. A nil Set has no names.
 func (s *Set) Unknown(backends []*inventory.Backend) []Unknown { return s.unknown(backends, false) }
 
-// Parameters returns the parameters of resources that no backend has which may have devices of the resource.
-func (s *Set) Parameters(backends []*inventory.Backend) []Unknown { return s.unknown(backends, true) }
+// Warnings returns what is hardly meant, and which an agent runs with as before: parameters that no backend has which may have
+// devices of the resource, values that a parameter or an attribute cannot have, and what the settings leave no device of, as
+// far as [inventory.Limits] say so.
+func (s *Set) Warnings(backends []*inventory.Backend) []Unknown { return s.unknown(backends, true) }
 
-func (s *Set) unknown(backends []*inventory.Backend, parameters bool) (all []Unknown) {
+func (s *Set) unknown(backends []*inventory.Backend, warnings bool) (all []Unknown) {
 	if s == nil {
 		return nil
 	}
@@ -63,7 +64,7 @@ func (s *Set) unknown(backends []*inventory.Backend, parameters bool) (all []Unk
 	}
 	for _, u := range s.uses {
 		var of []*inventory.Backend
-		isKnown := u.isParameter == parameters
+		isKnown := u.isWarning == warnings
 		for _, name := range u.of {
 			b := described[name]
 			isKnown = isKnown && b != nil
@@ -90,7 +91,7 @@ func Find(p *config.Profile) *Set {
 		s.backend(&p.Backends[i], fmt.Sprintf("backends[%d]", i))
 	}
 	for i := range p.Resources {
-		s.resource(&p.Resources[i], fmt.Sprintf("resources[%d]", i), backends)
+		s.resource(&p.Resources[i], fmt.Sprintf("resources[%d]", i), backends, p.Resources)
 	}
 	return s
 }
@@ -98,6 +99,14 @@ func Find(p *config.Profile) *Set {
 func (s *Set) backend(b *config.Backend, at string) {
 	add := func(field string, check func([]*inventory.Backend) string) {
 		s.uses = append(s.uses, use{found: Unknown{Field: at + "." + field, Backend: b.Name}, of: []string{b.Name}, check: check})
+	}
+	warn := func(field string, check func([]*inventory.Backend) string) {
+		add(field, check)
+		s.uses[len(s.uses)-1].isWarning = true
+	}
+	warn("settings", kinds)
+	for i, prefix := range b.VendorLabels {
+		warn(fmt.Sprintf("vendorLabels[%d]", i), labels(prefix))
 	}
 	if !slices.Equal(b.Features, config.DefaultFeatures()) {
 		for i, name := range b.Features {
@@ -112,13 +121,14 @@ func (s *Set) backend(b *config.Backend, at string) {
 	}
 }
 
-func (s *Set) resource(r *config.Resource, at string, backends []string) {
+// resource adds what a resource uses. The profile has these backends and resources.
+func (s *Set) resource(r *config.Resource, at string, backends []string, all []config.Resource) {
 	possible := backends
 	if r.Backend != "" {
 		possible = []string{r.Backend}
 	}
 	add := func(field string, u use) {
-		u.found = Unknown{Field: at + "." + field, Resource: r.Name, Empties: !u.isParameter}
+		u.found = Unknown{Field: at + "." + field, Resource: r.Name, Empties: !u.isWarning}
 		if u.of == nil {
 			u.of = possible
 		}
@@ -126,16 +136,25 @@ func (s *Set) resource(r *config.Resource, at string, backends []string) {
 	}
 	if r.Class != "" {
 		add("class", use{check: class(r.Class)})
+		add("class", use{class: r.Class, isWarning: true, check: absent(r.Class, r.API)})
+	}
+	if r.API == config.APIDevicePlugin && r.Selector == "" { // with one it may have other devices
+		add("replicas", use{class: r.Class, isWarning: true, check: preparedFor(r, all)})
+	}
+	if r.Reset == config.ResetDevicesAfterUse {
+		add("reset", use{class: r.Class, isWarning: true, check: unresettable})
 	}
 	if name, err := config.ParseName(r.Name); err == nil {
 		for _, placeholder := range name.Placeholders() {
 			if !strings.HasPrefix(placeholder, config.FactsDomain+"/") { // which is checked before
-				add("name", use{class: r.Class, check: attribute{name: placeholder, isPlaceholder: true}.check})
+				a := attribute{name: placeholder, isPlaceholder: true}
+				add("name", use{class: r.Class, check: a.check})
+				add("name", use{class: r.Class, isWarning: true, check: a.owned(r.Class)})
 			}
 		}
 	}
-	all, compared := references(r.Selector)
-	for _, reference := range all {
+	referred, compared := references(r.Selector)
+	for _, reference := range referred {
 		a := attribute{name: reference.Name, reference: reference}
 		for _, c := range compared {
 			if c.Reference == reference {
@@ -144,7 +163,10 @@ func (s *Set) resource(r *config.Resource, at string, backends []string) {
 		}
 		u := use{class: r.Class}
 		switch {
-		case reference.Name == "" || reference.Domain == config.FactsDomain: // the domain as a whole, and facts, are checked before
+		case reference.Name == "": // the domain as a whole is checked before
+			continue
+		case reference.Domain == config.FactsDomain: // the names of facts are checked before
+			add("selector", use{class: r.Class, isWarning: true, check: a.fact})
 			continue
 		case slices.Contains(backends, reference.Domain):
 			u.of = []string{reference.Domain}
@@ -153,9 +175,17 @@ func (s *Set) resource(r *config.Resource, at string, backends []string) {
 		}
 		u.check = a.check
 		add("selector", u)
+		u.isWarning, u.check = true, a.value
+		add("selector", u)
+		if len(a.compared) > 0 {
+			u.check = a.owned(r.Class)
+			add("selector", u)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
-		add(config.FieldPath("parameters", name), use{class: r.Class, isParameter: true, check: parameter(name, "containers with a value for it do not start: ")})
+		at := config.FieldPath("parameters", name)
+		add(at, use{class: r.Class, isWarning: true, check: parameter(name, "containers with a value for it do not start: ")})
+		add(at+".value", use{class: r.Class, isWarning: true, check: parameterValue(name, r.Parameters[name])})
 	}
 }
 

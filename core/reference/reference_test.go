@@ -98,7 +98,7 @@ func TestUnknown(t *testing.T) {
 // Verifies that a parameter that no backend of a resource has is found.
 func TestParameters(t *testing.T) {
 	backends := []*inventory.Backend{
-		{Name: "gpu", Description: inventory.Description{Classes: []string{"gpu"}, Parameters: []inventory.Parameter{{Name: "mode"}}}},
+		{Name: "gpu", Description: inventory.Description{Classes: []string{"gpu"}, Parameters: []inventory.Parameter{{Name: "mode", IsText: true}}}},
 		{Name: "npu", Description: inventory.Description{Classes: []string{"npu"}}},
 	}
 	for resource, want := range map[string]string{
@@ -107,7 +107,7 @@ func TestParameters(t *testing.T) {
 		"name: e.x/a, class: npu, parameters: {mode: {value: x}}": "resources[0].parameters.mode: containers with a value for it do not start: the backend does not know the parameter mode; it has none",
 	} {
 		s, got := Find(load(t, "{name: gpu}, {name: npu}", resource)), ""
-		for _, u := range s.Parameters(backends) {
+		for _, u := range s.Warnings(backends) {
 			got += u.Field + ": " + u.Message
 		}
 		if got != want || len(s.Unknown(backends)) > 0 {

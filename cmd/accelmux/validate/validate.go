@@ -149,6 +149,7 @@ func (c *check) profile(p *config.Profile, backends []plug.CheckedBackend, at st
 		case c.misspelt(b, checked.Unchecked, at), !c.isValid, checked.Described == nil && checked.Unchecked == nil: // settings may decide on names
 			continue
 		case checked.Unchecked == nil:
+			checked.Described.Description.Limits = checked.Manifest.Limits(checked.Settings)
 			known = append(known, checked.Described)
 		default:
 			c.unchecked(b, checked.Unchecked)
@@ -160,7 +161,7 @@ func (c *check) profile(p *config.Profile, backends []plug.CheckedBackend, at st
 	}
 	c.result.Profiles = append(c.result.Profiles, Profile{p.Name, len(p.Backends), len(p.Resources)})
 	names := reference.Find(p)
-	for _, u := range append(names.Unknown(known), names.Parameters(known)...) {
+	for _, u := range append(names.Unknown(known), names.Warnings(known)...) {
 		if !u.Empties {
 			c.warn(at+"."+u.Field, "%s", u.Message)
 		}
