@@ -47,6 +47,7 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 		newVersionCommand(),
 		newWebhookCommand(),
 		newLauncherCommand(),
+		newAwaitPauseCommand(),
 	)
 	arguments.Strict(root)
 	return root

@@ -20,6 +20,9 @@ import (
 // maxAnswer bounds what a client reads, in bytes.
 const maxAnswer = 64 << 20
 
+// ErrNoAgent: no process listens on an agent's socket.
+var ErrNoAgent = errors.New("no agent answers")
+
 // Client asks a running agent.
 type Client struct {
 	path string
@@ -84,7 +87,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, into
 func (c *Client) explain(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no agent answers on %s: start one with `accelmux run`, or name its run directory with --run-dir", c.path)
+		return fmt.Errorf("%w on %s: start one with `accelmux run`, or name its run directory with --run-dir", ErrNoAgent, c.path)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the agent's socket %s is for the user who runs the agent only (usually root)", c.path)
 	}

@@ -90,6 +90,9 @@ func TestMounts(t *testing.T) {
 			if slices.Contains(container.Args, "--features-dir="+featuresDir) {
 				want = append(want, featuresDir)
 			}
+			if name == "everything" { // nvidiaClient
+				want = slices.Insert(want, slices.Index(want, "/var/lib/accelmux")+1, "/run/accelmux")
+			}
 			if diff := cmp.Diff(want, writable); diff != "" {
 				t.Errorf("writable (-want +got):\n%s", diff)
 			}

@@ -86,6 +86,7 @@ prometheusRule: {enabled: true, labels: {release: prometheus}}
 dashboards: {enabled: true}
 networkPolicy: {enabled: true, metricsFrom: [{podSelector: {}}]}
 nvidiaMPS: {enabled: true, driverRoot: /run/nvidia/driver, dir: /run/mps, resources: {}}
+nvidiaClient: {enabled: true, backends: [mock], resources: {}}
 podAnnotations: {example.com/note: "yes"}
 podLabels: {example.com/team: lab}
 fullnameOverride: devices
@@ -161,14 +162,14 @@ func withoutComments(document string) string {
 	return strings.Join(lines, "")
 }
 
-// only returns the one object of type T, beside the DaemonSet of MPS's control daemon, the dashboards and the ConfigMap of
-// the Job that checks the configuration.
+// only returns the one object of type T, beside the DaemonSets of MPS's control daemon and of the pods for which NVIDIA's
+// tools wait, the dashboards and the ConfigMap of the Job that checks the configuration.
 func only[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	t.Helper()
 	var found []T
 	for _, object := range objects {
 		m, ok := object.(metav1.Object)
-		if ok && (strings.HasSuffix(m.GetName(), "-nvidia-mps") || strings.Contains(m.GetName(), "-dashboard-")) {
+		if ok && (strings.HasSuffix(m.GetName(), "-nvidia-mps") || strings.HasSuffix(m.GetName(), "-nvidia-client") || strings.Contains(m.GetName(), "-dashboard-")) {
 			continue
 		}
 		if _, isConfigMap := object.(*corev1.ConfigMap); isConfigMap && strings.HasSuffix(m.GetName(), "-config-check") {

@@ -192,6 +192,11 @@ depending on its own configuration. */}}
 {{- end }}
 {{- end }}
 
+{{- /* With nvidiaClient: the directory of the node that has the run directories of its agents, by the names of their pods. */}}
+{{- define "accelmux.runDirs" -}}
+/run/accelmux/pods
+{{- end }}
+
 {{- /* The containers of backends with rights of their own. */}}
 {{- define "accelmux.backendContainers" -}}
 {{- range $name, $own := .Values.backendContainers }}
