@@ -126,6 +126,8 @@ func celSlip(expression string, at int, atEnd bool) (int, string) {
 	switch {
 	case len(open) > 0:
 		return open[len(open)-1], unclosed(expression, open[len(open)-1])
+	case strings.TrimSpace(expression) == "":
+		return 0, "it is empty: leave it out for all devices"
 	case atEnd && strings.TrimSpace(expression[min(at, len(expression)):]) == "":
 		return len(strings.TrimRightFunc(expression, unicode.IsSpace)), "something is missing at the end"
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 )
 
-// idle warns of fields of a profile, whose path is at, that have no effect because of others. No agent refuses them: what they
+// idle warns of fields of a profile, whose path is at, that have no effect because of others, or are empty. No agent refuses them: what they
 // go with may come later, or from another file.
 func (c *check) idle(p *config.Profile, at string) {
 	for i := range p.Backends {
@@ -22,9 +22,14 @@ func (c *check) idle(p *config.Profile, at string) {
 		}
 	}
 	for i := range p.Resources {
-		at := fmt.Sprintf("%s.resources[%d].allocation", at, i)
-		if r := &p.Resources[i]; c.given(at+".links") && r.Allocation.Policy == config.AllocateNone {
-			c.warn(at+".links", "allocation.links of resource %s has no effect with policy: %s", r.Name, config.AllocateNone)
+		r, at := &p.Resources[i], fmt.Sprintf("%s.resources[%d]", at, i)
+		for _, limit := range []struct{ name, value string }{{"backend", r.Backend}, {"class", r.Class}, {"selector", r.Selector}} {
+			if c.given(at+"."+limit.name) && limit.value == "" {
+				c.warn(at+"."+limit.name, "the %s of resource %s is empty, which means all: fill it in, or leave it out", limit.name, r.Name)
+			}
+		}
+		if c.given(at+".allocation.links") && r.Allocation.Policy == config.AllocateNone {
+			c.warn(at+".allocation.links", "allocation.links of resource %s has no effect with policy: %s", r.Name, config.AllocateNone)
 		}
 	}
 }

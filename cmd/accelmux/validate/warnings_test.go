@@ -42,6 +42,9 @@ func TestWarnings(t *testing.T) {
 			"6:18: profiles[0].backends[0].dra: dra of backend mock has no effect: no resource of profile a serves its devices with api: dra"},
 		{"dra with api: dra", one("name: mock, dra: {evict: true}", "name: e.x/a, api: dra"), ""},
 		{"telemetry", one("name: mock, telemetry: {sample: never, interval: 20s}", "name: e.x/a"), "6:45: profiles[0].backends[0].telemetry.interval: telemetry.interval of backend mock has no effect with sample: never"},
+		{"empty selector", one("name: mock", "name: e.x/a, selector: ''"), "8:19: profiles[0].resources[0].selector: the selector of resource e.x/a is empty, which means all: fill it in, or leave it out"},
+		{"empty class", one("name: mock", "name: e.x/a, class: "), "8:19: profiles[0].resources[0].class: the class of resource e.x/a is empty, which means all: fill it in, or leave it out"},
+		{"empty backend", one("name: mock", "name: e.x/a, backend: ''"), "8:19: profiles[0].resources[0].backend: the backend of resource e.x/a is empty, which means all: fill it in, or leave it out"},
 		{"allocation", one("name: mock", "name: e.x/a, allocation: {policy: none, links: weakest}"), "8:46: profiles[0].resources[0].allocation.links: allocation.links of resource e.x/a has no effect with policy: none"},
 
 		// Settings that leave no device of a class or with an attribute.
