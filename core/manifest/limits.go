@@ -14,7 +14,7 @@ import (
 func (m *Manifest) Limits(settings json.RawMessage) *inventory.Limits {
 	value, err := m.filled(settings)
 	if err != nil {
-		return nil // Rights reports it
+		return &inventory.Limits{} // Rights reports it
 	}
 	l := &inventory.Limits{
 		Labels: m.labels,

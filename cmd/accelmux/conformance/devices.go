@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -90,7 +91,8 @@ func (c *check) problems(next *backendv1.Inventory, allowed inventory.EditScope)
 	return store.Snapshot().Backends[0].Problems
 }
 
-// judgeAttributes checks whether the attributes and capacities of the devices are declared.
+// judgeAttributes checks whether the attributes and capacities of the devices are declared, and what the manifest says of
+// classes, values and labels.
 func (c *check) judgeAttributes(next *backendv1.Inventory) {
 	c.pass(attributesRule)
 	for _, d := range next.GetDevices() {
@@ -107,6 +109,30 @@ func (c *check) judgeAttributes(next *backendv1.Inventory) {
 			if !inventory.Declares(c.described.Attributes, name, inventory.CapacityKind) {
 				c.fail(attributesRule, "device %s has the capacity %s, which is not declared", d.GetId(), name)
 			}
+		}
+		c.judgeClass(d)
+	}
+	for _, label := range next.GetNodeLabels() {
+		prefix, _, _ := strings.Cut(label.GetName(), "/")
+		if known := c.described.Limits.Labels; known != nil && !slices.Contains(known, prefix) {
+			c.fail(attributesRule, "the label %s is none of the manifest's labels: it has %s", label.GetName(), cmp.Or(strings.Join(known, ", "), "none"))
+		}
+	}
+}
+
+// judgeClass checks a device by what the manifest says of its class, and of its attributes.
+func (c *check) judgeClass(d *backendv1.Device) {
+	limits, class := c.described.Limits, d.GetClass()
+	if takes, isAbsent := limits.Absent[class]; isAbsent {
+		c.fail(attributesRule, "device %s is of the class %s, of which there are only devices with %s, as the manifest has it", d.GetId(), class, takes)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.GetAttributes())) {
+		if owners, limited := limits.Owners[name]; limited && !slices.Contains(owners.Classes, class) {
+			c.fail(attributesRule, "device %s of the class %s has the attribute %s, which the manifest has for other classes", d.GetId(), class, name)
+		}
+		value := d.GetAttributes()[name].GetStringValue()
+		if values := limits.Values[name]; values != nil && !slices.Contains(values, value) {
+			c.fail(attributesRule, "device %s has the attribute %s %q, which is none of the manifest's values", d.GetId(), name, value)
 		}
 	}
 }

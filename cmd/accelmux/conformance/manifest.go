@@ -34,7 +34,7 @@ func (c *check) readManifest(ctx context.Context) error {
 	c.manifest, c.rights, c.Settings = m, resolved.Rights, resolved.Settings
 	c.described = m.Description
 	c.described.Attributes, c.described.Edits, c.described.Writes = m.Attributes(c.Settings), c.rights.Containers, c.rights.Process.Write
-	c.described.Look = m.Look(c.Settings)
+	c.described.Look, c.described.Limits = m.Look(c.Settings), m.Limits(c.Settings)
 	c.given, _ = sandbox.Policy{AcceptDeclared: true, Allowed: c.Allowed}.Give(c.rights.Process)
 	return nil
 }

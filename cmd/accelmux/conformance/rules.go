@@ -61,7 +61,7 @@ var rules = []Rule{
 	{identity, "Configure answers with the name and the version that the manifest has."},
 	{unknownFields, "An unknown field must be ignored."},
 	{manifestSuffices, "With what its manifest has and nothing else, the backend accepts the settings and reports the same devices, health, attributes and metrics as without a sandbox."},
-	{attributesRule, "Devices have only attributes and capacities that the manifest declares, of the declared kinds."},
+	{attributesRule, "Devices have only attributes and capacities that the manifest declares, of the declared kinds, values and classes; labels have its prefixes."},
 	{settingsRefused, "Settings are accepted as a whole, or refused with a list of field errors."},
 	{earlierSettings, "Refused settings leave the earlier ones in force."},
 	{settingsRevision, "Accepted settings take effect without a restart: within 10 s a running Watch sends the inventory for them, with their revision."},
