@@ -90,7 +90,7 @@ func TestMounts(t *testing.T) {
 			if slices.Contains(container.Args, "--features-dir="+featuresDir) {
 				want = append(want, featuresDir)
 			}
-			if name == "everything" { // nvidiaClient
+			if name == "NVIDIA client" {
 				want = slices.Insert(want, slices.Index(want, "/var/lib/accelmux")+1, "/run/accelmux")
 			}
 			if diff := cmp.Diff(want, writable); diff != "" {

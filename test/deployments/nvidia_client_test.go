@@ -40,9 +40,12 @@ func TestNVIDIAClient(t *testing.T) {
 	if d := nvidiaClient(render(t, mockValues...)); d != nil {
 		t.Errorf("%s is there without nvidiaClient.enabled", d.Name)
 	}
+	if _, err := template(t, with("--set", "nvidiaClient.enabled=true,rbac.create=false")...); err == nil || !strings.Contains(err.Error(), "needs rbac.create") {
+		t.Errorf("agents that cannot see the labels: %v", err)
+	}
 	for name, args := range map[string][]string{
-		"everything": valueSets(t)["everything"],
-		"example":    append(slices.Clone(mockValues), "--set", "nvidiaClient.enabled=true"),
+		"NVIDIA client": valueSets(t)["NVIDIA client"],
+		"other values":  with("--set", "nvidiaClient.enabled=true,nvidiaClient.backends={a,b},nodeSelector.example\\.com/gpu=yes,seLinuxOptions.type=spc_t"),
 	} {
 		objects := render(t, args...)
 		d, agent := nvidiaClient(objects), only[*appsv1.DaemonSet](t, objects)

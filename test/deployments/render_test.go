@@ -46,6 +46,7 @@ func valueSets(t *testing.T) map[string][]string {
 		"claims elsewhere": {
 			"-f", chart + "/examples/dra.yaml", "--set", "image.repository=registry.example.com/accelmux,hostPaths.kubelet=/var/lib/k0s/kubelet",
 		},
+		"NVIDIA client": {"-f", chart + "/examples/nvidia.yaml", "--set", "image.repository=registry.example.com/accelmux,nvidiaClient.enabled=true"},
 		"everything": {
 			"-f", chart + "/examples/third-party.yaml", "-f", write(t, "values.yaml", everything),
 		},
@@ -86,7 +87,6 @@ prometheusRule: {enabled: true, labels: {release: prometheus}}
 dashboards: {enabled: true}
 networkPolicy: {enabled: true, metricsFrom: [{podSelector: {}}]}
 nvidiaMPS: {enabled: true, driverRoot: /run/nvidia/driver, dir: /run/mps, resources: {}}
-nvidiaClient: {enabled: true, backends: [mock], resources: {}}
 podAnnotations: {example.com/note: "yes"}
 podLabels: {example.com/team: lab}
 fullnameOverride: devices

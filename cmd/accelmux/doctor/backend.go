@@ -22,8 +22,8 @@ func backend(w *walk) Finding {
 			running[b.Name] = true
 			continue
 		}
-		found = w.stopAll(func(d *Device) bool { return d.Backend == b.Name }, "the backend "+b.Name+" is "+b.State+": "+cmp.Or(b.Paused, b.LastError, "it has not reported yet"),
-			"correct what it reports; its output is in the agent's log")
+		why, do := notRunning(b)
+		found = w.stopAll(func(d *Device) bool { return d.Backend == b.Name }, why, do)
 	}
 	for _, d := range w.devices {
 		if d.listed == nil {
@@ -42,6 +42,15 @@ func backend(w *walk) Finding {
 	return found
 }
 
+// notRunning returns why a backend does not run, and what to do.
+func notRunning(b *status.Backend) (why, do string) {
+	why, do = "the backend "+b.Name+" is "+b.State+": "+cmp.Or(b.Paused, b.LastError, "it has not reported yet"), "correct what it reports; its output is in the agent's log"
+	if b.Paused != "" {
+		do = "wait for the tool that set the label; if none is at work, set the label back"
+	}
+	return why, do
+}
+
 // unlisted returns why no backend lists an accelerator, and what to do.
 func (w *walk) unlisted(d *Device) (why, do string) {
 	for _, b := range w.Report.Backends {
@@ -49,7 +58,7 @@ func (w *walk) unlisted(d *Device) (why, do string) {
 			continue
 		}
 		if b.State != string(supervisor.Running) {
-			return "the backend " + b.Name + " is " + b.State + ": " + cmp.Or(b.Paused, b.LastError, "it has not reported yet"), "correct what it reports; its output is in the agent's log"
+			return notRunning(&b)
 		}
 		why = "the backend " + b.Name + " runs, and does not list it"
 		if text := messages(w.Report.Problems, func(p status.Problem) bool { return p.Backend == b.Name }); text != "" {

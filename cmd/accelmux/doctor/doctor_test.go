@@ -228,6 +228,22 @@ func TestStops(t *testing.T) {
 	}
 }
 
+// Verifies what to do about a backend that a label of the Node pauses: it has reported nothing to correct.
+func TestPausedBackend(t *testing.T) {
+	for name, unlisted := range map[string]bool{"its device is listed": false, "no device is listed": true} {
+		n := serving(t, devicetree.New(t, tree).Root)
+		if unlisted {
+			n.Devices = nil
+		}
+		n.Report.Backends[0].State, n.Report.Backends[0].Paused = "paused", "it must not run while the Node has the label acme.example/deploy=paused-for-upgrade"
+		for _, d := range Examine(n).Devices {
+			if d.StopsAt != "backend" || !strings.Contains(d.Why, "paused-for-upgrade") || !strings.Contains(d.Do, "set the label back") {
+				t.Errorf("%s: stops at %q, because %q: %s", name, d.StopsAt, d.Why, d.Do)
+			}
+		}
+	}
+}
+
 // Verifies the steps that have a cause of their own, without a device that stops there, and those that cannot be checked:
 // these are never ok.
 func TestSteps(t *testing.T) {
