@@ -30,7 +30,7 @@ func backend(name string) string { return "pgrep -f '^[^ ]*accelmux-backend-" + 
 
 // TestBackendsAreConfinedUnderTheUnit verifies by the kernel's account of each backend's process that it has a user of
 // its own without capabilities, a filter of system calls beside the unit's, no way to more rights, and a cgroup that is not
-// the agent's. It fails if the unit leaves the agent no CAP_SETUID, no cgroup (Delegate) or no seccomp(2).
+// the agent's. It fails if the unit leaves the agent no CAP_SETUID or no seccomp(2).
 func TestBackendsAreConfinedUnderTheUnit(t *testing.T) {
 	configure(t, standard) // the file of the sample's scenario can only be read by a mock that is root
 	untilCount(t, "example.com/gpu", 0)

@@ -112,7 +112,7 @@ func TestDriveIsGivenToNoContainer(t *testing.T) {
 		until(t, drive, "want a device without a node", func(ids []string) bool { return len(ids) == 1 && unhealthy(ids[0]) })
 		m.Run(t, "cd /dev; n=$(ls -d ng[0-9]*); %s", other)
 		untilList(t, drive)
-		unchanged(t, drive, nil)
+		unchanged(t, drive, nil, func() {})
 		m.Run(t, "rm /dev/other-*")
 	}
 }

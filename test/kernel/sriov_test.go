@@ -63,13 +63,15 @@ func TestFunctionWhoseInterfaceIsInAPod(t *testing.T) {
 	function := got.Settings.Envs["PCIDEVICE_ACCELMUX_IO_SRIOV"]
 	// As a CNI plugin does. The function's interface goes back to the node with the namespace.
 	name := m.Run(t, "ls /sys/bus/pci/devices/%s/net", function)
-	m.Run(t, "ip netns add pod && ip link set %s netns pod && [ -z \"$(ls /sys/bus/pci/devices/%s/net)\" ]", name, function)
 	t.Cleanup(func() { m.Try(t, "ip netns del pod; ip netns del other") })
-	unchanged(t, vf, before)
+	unchanged(t, vf, before, func() {
+		m.Run(t, "ip netns add pod && ip link set %s netns pod && [ -z \"$(ls /sys/bus/pci/devices/%s/net)\" ]", name, function)
+	})
 	m.Run(t, "systemctl restart accelmux")
-	unchanged(t, vf, before)
-	m.Run(t, "ip netns add other && ip link set eth0 netns other && ip -n other link set eth0 up")
-	unchanged(t, vf, before)
+	untilList(t, vf, before...)
+	unchanged(t, vf, before, func() {
+		m.Run(t, "ip netns add other && ip link set eth0 netns other && ip -n other link set eth0 up")
+	})
 	m.Run(t, "ip -n other link set eth0 netns 1 && ip link set eth0 up && ip -n pod link set %s netns 1", name)
 	untilList(t, vf, before...)
 }

@@ -121,9 +121,10 @@ func TestUnauthorizedAdapterIsNotOffered(t *testing.T) {
 	untilCount(t, "example.com/serial", 0)
 	t.Cleanup(func() { m.Run(t, byDefault, 1) })
 	m.Run(t, byDefault, 0)
-	adapter(t, "left", "usb0", "1")
-	m.Run(t, "until grep -lx 0403 /sys/bus/usb/devices/*/idVendor; do sleep 0.1; done")
-	unchanged(t, "example.com/serial", nil)
+	unchanged(t, "example.com/serial", nil, func() {
+		adapter(t, "left", "usb0", "1")
+		m.Run(t, "until grep -lx 0403 /sys/bus/usb/devices/*/idVendor; do sleep 0.1; done")
+	})
 	m.Run(t, authorized, 1)
 	id := untilCount(t, "example.com/serial", 1)[0]
 	for _, held := range []bool{false, true} {
