@@ -91,7 +91,7 @@ func (fixed) Reset(context.Context, []engine.Target) (string, error) { return ""
 func TestStrategies(t *testing.T) {
 	instance := func(uuid, profile string) driver.Instance { return driver.Instance{UUID: uuid, Profile: profile} }
 	plain := driver.GPU{UUID: uuidA, PCIBusID: busA}
-	cut := driver.GPU{UUID: uuidB, PCIBusID: busB, MIGEnabled: true, Instances: []driver.Instance{
+	cut := driver.GPU{UUID: uuidB, PCIBusID: busB, MIGEnabled: true, MIGPending: true, Instances: []driver.Instance{
 		instance("MIG-1", "1g.10gb"), instance("MIG-2", "1g.10gb"),
 	}}
 	mixed := cut
@@ -108,9 +108,9 @@ func TestStrategies(t *testing.T) {
 		"single of GPUs":           {migSingle, []driver.GPU{plain}, "gpu " + uuidA, false},
 		"single of two profiles":   {migSingle, []driver.GPU{mixed}, "", true},
 		"single with a whole one":  {migSingle, []driver.GPU{plain, cut}, "", true},
-		"mixed without instances":  {migMixed, []driver.GPU{plain, {UUID: uuidB, PCIBusID: busB, MIGEnabled: true}}, "gpu " + uuidA, true},
-		"single without instances": {migSingle, []driver.GPU{{UUID: uuidB, PCIBusID: busB, MIGEnabled: true}}, "", true},
-		"none without instances":   {migNone, []driver.GPU{{UUID: uuidB, PCIBusID: busB, MIGEnabled: true}}, "gpu " + uuidB, false},
+		"mixed without instances":  {migMixed, []driver.GPU{plain, {UUID: uuidB, PCIBusID: busB, MIGEnabled: true, MIGPending: true}}, "gpu " + uuidA, true},
+		"single without instances": {migSingle, []driver.GPU{{UUID: uuidB, PCIBusID: busB, MIGEnabled: true, MIGPending: true}}, "", true},
+		"none without instances":   {migNone, []driver.GPU{{UUID: uuidB, PCIBusID: busB, MIGEnabled: true, MIGPending: true}}, "gpu " + uuidB, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			devices, problems := listOf(t, c.strategy, c.gpus...)
