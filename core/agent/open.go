@@ -180,7 +180,7 @@ func (a *Agent) openClaims(bootID string) (err error) {
 		return err
 	}
 	options := dra.Options{
-		NodeName: a.opts.NodeName, BootID: bootID, KubeletRootDir: a.opts.KubeletRootDir, CDIDir: a.opts.CDIDir, Sysfs: a.opts.HostPaths.Sysfs,
+		NodeName: a.opts.NodeName, BootID: bootID, KubeletRootDir: a.opts.KubeletRootDir, CDIDir: a.opts.CDIDir,
 		Lifecycle: a.lifecycle, Record: a.record, Answered: a.claimAnswered, Log: a.log,
 	}
 	if a.opts.Cluster != nil {

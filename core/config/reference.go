@@ -224,8 +224,8 @@ func checkSelectorDomains(compiled *dracel.CompilationResult, backends []string)
 		if err := c.checkDriver(backends); err != nil {
 			return err
 		}
-		if c.Reference.Domain == FactsDomain {
-			if wrong := c.Mismatch(factKind(c.Reference.Name)); wrong != "" {
+		if kind := coreKind(c.Reference.Domain, c.Reference.Name); kind != "" {
+			if wrong := c.Mismatch(kind); wrong != "" {
 				return errors.New(wrong)
 			}
 		}

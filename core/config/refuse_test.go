@@ -335,6 +335,7 @@ func TestRefusedSelectors(t *testing.T) {
 		"unknown domain, dots":  {`device.attributes.mok.model == "M1"`, `no backend here is named "mok", as device.attributes["mok"] in the selector says; did you mean "mock"?`},
 		"no capacity":           {`device.capacity["accelmux.io"].x.isGreaterThan(quantity("0"))`, `no backend here is named "accelmux.io", as device.capacity["accelmux.io"] in the selector says; the names are mock`},
 		"health":                {`has(device.attributes["accelmux.io"].health)`, `no attribute "health" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
+		"another kind":          {`device.attributes["resource.kubernetes.io"].numaNode == "0"`, `device.attributes["resource.kubernetes.io"].numaNode is a whole number, and is compared with a text: write device.attributes["resource.kubernetes.io"].numaNode == 0`},
 		"in a binding":          {`cel.bind(a, device.attributes["xx"], a.b)`, `no backend here is named "xx", as device.attributes["xx"] in the selector says; the names are mock, accelmux.io`},
 	}
 	for name, tc := range tests {

@@ -3,9 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
 )
 
 // FactsDomain is the domain of the attributes that the core adds to every device:
@@ -30,12 +32,24 @@ func Facts() []string {
 	return []string{FactID, FactClass, FactNUMANode, FactPCIBusID, FactParent, FactVendor, FactBackendVersion}
 }
 
-// factKind returns the kind of an attribute in FactsDomain, as manifests name it.
-func factKind(name string) string {
-	switch name {
-	case FactNUMANode:
+// Standard lists the attributes in Kubernetes' own domain that the core adds to devices: by them selectors, and claims for
+// devices of several drivers, match what all drivers publish.
+func Standard() []string {
+	return []string{
+		string(deviceattribute.StandardDeviceAttributePCIBusID), string(deviceattribute.StandardDeviceAttributePCIeRoot), string(deviceattribute.StandardDeviceAttributeNUMANode),
+	}
+}
+
+// coreKind returns the kind of an attribute that the core adds to devices, as manifests name it; "" if it adds none of that
+// name.
+func coreKind(domain, name string) string {
+	isFact := domain == FactsDomain && slices.Contains(Facts(), name)
+	switch {
+	case !isFact && !slices.Contains(Standard(), domain+"/"+name):
+		return ""
+	case name == FactNUMANode:
 		return "int"
-	case FactBackendVersion:
+	case name == FactBackendVersion:
 		return "version"
 	}
 	return "string"

@@ -90,7 +90,7 @@ func (b *binding) start(t *testing.T) {
 		},
 	})
 	b.frontend = NewFrontend(Options{
-		NodeName: node, BootID: "boot", KubeletRootDir: b.dir, Sysfs: b.dir, Lifecycle: b.lifecycle, Record: store, Client: b.cluster, Unused: reconciler.Unused, End: reconciler.End,
+		NodeName: node, BootID: "boot", KubeletRootDir: b.dir, Lifecycle: b.lifecycle, Record: store, Client: b.cluster, Unused: reconciler.Unused, End: reconciler.End,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

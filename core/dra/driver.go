@@ -46,9 +46,7 @@ type Options struct {
 	// CDIDir is where the container runtime finds CDI specs.
 	CDIDir string
 	// Metadata: containers get files with the attributes of their devices.
-	Metadata bool
-	// Sysfs is the host's, for the PCIe roots of devices.
-	Sysfs     string
+	Metadata  bool
 	Client    kubernetes.Interface
 	Lifecycle Lifecycle
 	Record    *claim.Store

@@ -44,7 +44,7 @@ func record(t *testing.T, dir string) *claim.Store {
 // frontend is a Frontend that runs until the test's end.
 func frontend(t *testing.T, server *apiServer, dir string) *Frontend {
 	t.Helper()
-	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletRootDir: dir, CDIDir: filepath.Join(dir, "cdi"), Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir)})
+	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletRootDir: dir, CDIDir: filepath.Join(dir, "cdi"), Lifecycle: &fakeLifecycle{}, Record: record(t, dir)})
 	f.linger = 0
 	if server != nil {
 		f.opts.Client = server
@@ -458,7 +458,7 @@ func TestStatusDuringStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, server := t.TempDir(), newAPIServer()
-			f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletRootDir: dir, Sysfs: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir), Client: server})
+			f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletRootDir: dir, Lifecycle: &fakeLifecycle{}, Record: record(t, dir), Client: server})
 			ctx, end := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() { ended <- f.Run(ctx) }()

@@ -149,7 +149,7 @@ func (r *rig) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Driver, err = Start(t.Context(), Options{
-		Name: driverName, NodeName: node, BootID: r.boot, KubeletRootDir: r.dir, Sysfs: r.dir, CDIDir: filepath.Join(r.dir, "cdi"), Metadata: r.metadata,
+		Name: driverName, NodeName: node, BootID: r.boot, KubeletRootDir: r.dir, CDIDir: filepath.Join(r.dir, "cdi"), Metadata: r.metadata,
 		Client: r.cluster, Lifecycle: r.lifecycle, Record: record,
 	}); err != nil {
 		t.Fatal(err)

@@ -48,7 +48,6 @@ type publisher struct {
 	driver *Driver
 	// wake is signalled when there is another publication, failed when the controller failed.
 	wake, failed chan struct{}
-	roots        *pcieRoots
 	// slices is nil before the first publication. Only run's goroutine uses it.
 	slices *resourceslice.Controller
 
@@ -69,7 +68,7 @@ type publisher struct {
 }
 
 func newPublisher(d *Driver) *publisher {
-	return &publisher{driver: d, wake: make(chan struct{}, 1), failed: make(chan struct{}, 1), roots: &pcieRoots{sysfs: d.opts.Sysfs, known: map[string]string{}}}
+	return &publisher{driver: d, wake: make(chan struct{}, 1), failed: make(chan struct{}, 1)}
 }
 
 // run publishes what the driver has, whenever that changed, until ctx ends.
@@ -158,7 +157,7 @@ func (p *publisher) next(publication Publication) (next *pool.Pool, same bool) {
 	}
 	next = pool.New(pool.Options{
 		Backend: publication.Backend, Devices: publication.Devices, Resource: publication.Resource, LinkGroups: publication.LinkGroups,
-		Features: features, Evict: publication.Evict, PCIeRoot: p.roots.of,
+		Features: features, Evict: publication.Evict,
 	})
 	same = before != nil && slices.EqualFunc(before.Slices, next.Slices, func(a, b resourceslice.Slice) bool {
 		return resourceslice.DevicesDeepEqual(a.Devices, b.Devices) && apiequality.Semantic.DeepEqual(a.SharedCounters, b.SharedCounters)

@@ -32,7 +32,10 @@ type Device struct {
 	// NUMANodes is sorted and without duplicates; empty means unknown.
 	NUMANodes []int
 	// PCIBusID is domain:bus:device.function in lower-case hex, or "".
-	PCIBusID   string
+	PCIBusID string
+	// PCIeRoot is the root complex that it is at, as Kubernetes' attribute pcieRoot has it ("pci0000:40"); "" without an
+	// address, and where the host's sysfs does not have it.
+	PCIeRoot   string
 	Attributes ByName[Attribute]
 	// Capacities are in base units (bytes, watts, units), Policies what may be requested of
 	// those of a shareable device.

@@ -12,7 +12,7 @@ func equalDevice(a, b *Device) bool { return a.Health == b.Health && EqualButHea
 // EqualButHealth compares all fields but the health.
 func EqualButHealth(a, b *Device) bool {
 	return a.Key == b.Key && a.Class == b.Class &&
-		a.PCIBusID == b.PCIBusID && a.Parent == b.Parent && a.ResetGroup == b.ResetGroup && a.Hooks == b.Hooks && a.PreparedFor == b.PreparedFor &&
+		a.PCIBusID == b.PCIBusID && a.PCIeRoot == b.PCIeRoot && a.Parent == b.Parent && a.ResetGroup == b.ResetGroup && a.Hooks == b.Hooks && a.PreparedFor == b.PreparedFor &&
 		slices.Equal(a.NUMANodes, b.NUMANodes) && slices.Equal(a.Links, b.Links) &&
 		slices.Equal(a.Capacities, b.Capacities) && slices.EqualFunc(a.Attributes, b.Attributes, equalAttribute) &&
 		a.Shareable == b.Shareable && a.Potential == b.Potential && a.MadeFor == b.MadeFor && a.SlowToPrepare == b.SlowToPrepare &&

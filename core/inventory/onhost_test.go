@@ -476,6 +476,27 @@ func TestAcceptedEarlier(t *testing.T) {
 	}
 }
 
+// Verifies that a device has the PCIe root of its address, if sysfs has it.
+func TestPCIeRoot(t *testing.T) {
+	policy := testPolicy
+	policy.Host = testHost(t, map[string]string{"sys/bus/pci/devices/0000:65:00.0": "../../../devices/pci0000:64/0000:64:01.0/0000:65:00.0"},
+		"sys/devices/pci0000:64/0000:64:01.0/0000:65:00.0/class")
+	s := NewStore(nil)
+	describe(s, "mock", testDesc, policy)
+	devices := wireDevices(3)
+	for i, busID := range []string{"0000:65:00.0", "0000:66:00.0", ""} {
+		devices[i].PciBusId = busID
+		devices[i].Edits = nil
+	}
+	var got []string
+	for _, d := range mustReport(t, s, inv(1, devices...)).Devices {
+		got = append(got, d.PCIeRoot)
+	}
+	if want := []string{"pci0000:64", "", ""}; !slices.Equal(got, want) {
+		t.Errorf("the roots are %q, want %q", got, want)
+	}
+}
+
 // Verifies that the message about a node that links lead to proposes a pattern: the declared one, or one for any
 // number, as a device that comes back may have another. It is the same for all such devices, and allows them.
 func TestLinkedNodesAreProposedByPattern(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
 	"github.com/accelmux/accelmux/core/text"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -22,11 +23,13 @@ type parser struct {
 	desc   Description
 	policy Policy
 	host   *hostCheck
+	// roots are the PCIe roots of addresses that were looked up: sysfs is slow for thousands of partitions.
+	roots map[string]string
 }
 
 func newParser(desc Description, policy Policy) *parser {
 	policy = policy.With(desc)
-	return &parser{desc, policy, newHostCheck(policy)}
+	return &parser{desc, policy, newHostCheck(policy), map[string]string{}}
 }
 
 // check decodes a device and checks everything but links, which need the whole report; maxLinks is
@@ -59,6 +62,22 @@ func (p *parser) checkListed(backend, encoded string, maxLinks int, listed func(
 	return c
 }
 
+// pcieRoot returns the PCIe root of an address; "" if the host's sysfs does not have it.
+func (p *parser) pcieRoot(busID string) string {
+	sysfs := p.policy.Host.Sysfs
+	if sysfs == "" || busID == "" {
+		return ""
+	}
+	root, known := p.roots[busID]
+	if !known {
+		if attribute, err := deviceattribute.GetPCIeRootAttributeByPCIBusID(busID, deviceattribute.WithFSFromRoot(sysfs)); err == nil {
+			root = *attribute.Value.StringValue
+		}
+		p.roots[busID] = root
+	}
+	return root
+}
+
 // device returns a device without links. The remark is a message about what was corrected in a
 // device that stays, or "".
 func (p *parser) device(backend string, w *backendv1.Device, edits *editsParser) (d *Device, remark string, err error) {
@@ -76,6 +95,7 @@ func (p *parser) device(backend string, w *backendv1.Device, edits *editsParser)
 		return nil, "", fmt.Errorf("PCI address %s is malformed; write domain:bus:device.function in lower-case hex, such as 0000:65:00.0",
 			quote(d.PCIBusID))
 	}
+	d.PCIeRoot = p.pcieRoot(d.PCIBusID)
 	d.Shareable, d.Potential, d.MadeFor, d.SlowToPrepare = w.GetShareable(), w.GetPotential(), w.GetMadeFor(), w.GetSlowToPrepare()
 	remarks := p.names(d, w)
 	if d.Consumes, err = consumptions(w.GetConsumes()); err != nil {

@@ -146,7 +146,7 @@ func (s *Set) resource(r *config.Resource, at string, backends []string, all []c
 	}
 	if name, err := config.ParseName(r.Name); err == nil {
 		for _, placeholder := range name.Placeholders() {
-			if !strings.HasPrefix(placeholder, config.FactsDomain+"/") { // which is checked before
+			if !strings.HasPrefix(placeholder, config.FactsDomain+"/") && !slices.Contains(config.Standard(), placeholder) { // which are checked before
 				a := attribute{name: placeholder, isPlaceholder: true}
 				add("name", use{class: r.Class, check: a.check})
 				add("name", use{class: r.Class, isWarning: true, check: a.owned(r.Class)})
@@ -163,7 +163,7 @@ func (s *Set) resource(r *config.Resource, at string, backends []string, all []c
 		}
 		u := use{class: r.Class}
 		switch {
-		case reference.Name == "": // the domain as a whole is checked before
+		case reference.Name == "", !reference.IsCapacity() && slices.Contains(config.Standard(), reference.Domain+"/"+reference.Name): // checked before, as the domain as a whole
 			continue
 		case reference.Domain == config.FactsDomain: // the names of facts are checked before
 			add("selector", use{class: r.Class, isWarning: true, check: a.fact})
@@ -311,6 +311,8 @@ func (a attribute) missing(of []*inventory.Backend, isOther bool, there []string
 	isFact := slices.Contains(config.Facts(), bare)
 	expression := a.reference.String()
 	switch {
+	case strings.HasPrefix(a.name, kubernetesDomain) && !a.reference.IsCapacity():
+		return text + suggestion.OrAll(a.name, "there are", config.Standard())
 	case isOther && a.isPlaceholder:
 		return text + "; it is a capacity, and names are made of attributes only"
 	case isOther && a.reference.IsCapacity():
@@ -326,6 +328,9 @@ func (a attribute) missing(of []*inventory.Backend, isOther bool, there []string
 	}
 	return text + suggestion.OrAll(a.name, "there are", there)
 }
+
+// kubernetesDomain begins the names of attributes that drivers of all vendors publish.
+const kubernetesDomain = "resource.kubernetes.io/"
 
 // owner returns the backend that is meant by another domain: of those with the name, the one whose name is in the domain, or
 // the first.

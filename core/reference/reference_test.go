@@ -55,8 +55,11 @@ func TestUnknown(t *testing.T) {
 		{both, `name: e.x/a, selector: 'device.attributes["acme.com"].cluster == "x"'`, ""},
 		{both, `name: e.x/a, selector: 'device.attributes["acme.com"].clustr == "x"'`, `resources[0].selector: no device has the attribute acme.com/clustr; did you mean "acme.com/cluster"?`},
 		{both, `name: e.x/a, class: npu, selector: 'device.attributes["acme.com"].cluster == "x"'`, `resources[0].selector: no device of backend npu has the attribute acme.com/cluster; there are model`},
-		{both, `name: e.x/a, selector: 'device.attributes["resource.kubernetes.io"].pciBusID == "x"'`, `resources[0].selector: no device has the attribute resource.kubernetes.io/pciBusID; every device has device.attributes["accelmux.io"].pciBusID`},
+		{both, `name: e.x/a, selector: 'device.attributes["example.com"].pciBusID == "x"'`, `resources[0].selector: no device has the attribute example.com/pciBusID; every device has device.attributes["accelmux.io"].pciBusID`},
 
+		{both, `name: e.x/a, selector: 'device.attributes["resource.kubernetes.io"].pciBusID == "x"'`, ""},
+		{both, `name: e.x/a, selector: 'device.attributes["resource.kubernetes.io"].pciBusId == "x"'`, `resources[0].selector: no device has the attribute resource.kubernetes.io/pciBusId; did you mean "resource.kubernetes.io/pciBusID"?`},
+		{both, `name: "e.x/{resource.kubernetes.io/pcieRoot}"`, ""},
 		{both, `name: "e.x/{model}-{accelmux.io/class}"`, ""},
 		{both, `name: "e.x/{productName}"`, ""},
 		{both, `name: "e.x/{prodctname}"`, `resources[0].name: no device has the attribute prodctname, of which the name is made, so there is no such resource; did you mean "productName"?`},

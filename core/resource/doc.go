@@ -14,7 +14,7 @@
 //
 //	device.driver                             string: the backend's name in the profile
 //	device.attributes["<backend>"].<name>     what the backend reports: string, int, bool, version or a list of one of them
-//	device.attributes["<domain>"].<name>      the same, of a name with a domain such as resource.kubernetes.io
+//	device.attributes["<domain>"].<name>      the same, of a name with a domain
 //	device.capacity["<backend>"].<name>       what the backend reports, as a quantity
 //	device.attributes["accelmux.io"].id       string: the device's ID
 //	                                .class           string
@@ -23,6 +23,10 @@
 //	                                .parent          string, the ID of the physical device; missing for a whole one
 //	                                .vendor          string, as the backend describes itself
 //	                                .backendVersion  version, as the backend describes itself
+//	device.attributes["resource.kubernetes.io"].pciBusID, .pcieRoot  strings; missing without a PCI address
+//	                                           .numaNode             as above
+//
+// Slices of dynamic resource allocation have the same attributes, from [CoreAttributes].
 //
 // For a backend that the profile calls "mock":
 //

@@ -3,11 +3,9 @@ package resource
 import (
 	"context"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/blang/semver/v4"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
@@ -39,9 +37,10 @@ func isMissing(err error) bool {
 func celDevice(backend *inventory.Backend, d *inventory.Device) dracel.Device {
 	in := dracel.Device{
 		Driver:     backend.Name,
-		Attributes: make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, len(d.Attributes)+len(config.Facts())),
+		Attributes: make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, len(d.Attributes)+len(config.Facts())+len(config.Standard())),
 		Capacity:   make(map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, len(d.Capacities)),
 	}
+	maps.Copy(in.Attributes, CoreAttributes(backend, d)) // but for a PCIe root that the backend reports
 	// A name without a domain is in the domain of the driver.
 	for name, a := range d.Attributes.All() {
 		in.Attributes[resourceapi.QualifiedName(name)] = DeviceAttribute(a)
@@ -51,7 +50,6 @@ func celDevice(backend *inventory.Backend, d *inventory.Device) dracel.Device {
 			Value: *resource.NewQuantity(amount, resource.BinarySI),
 		}
 	}
-	maps.Copy(in.Attributes, facts(backend, d))
 	return in
 }
 
@@ -100,32 +98,4 @@ func placeholderValues(placeholders []resourceapi.QualifiedName, input *dracel.D
 		}
 	}
 	return values, true
-}
-
-// facts returns the attributes in config.FactsDomain.
-func facts(backend *inventory.Backend, d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
-	known := make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, len(config.Facts()))
-	set := func(fact string, a resourceapi.DeviceAttribute) {
-		known[resourceapi.QualifiedName(config.FactsDomain+"/"+fact)] = a
-	}
-	text := func(fact, value string) {
-		if value != "" {
-			set(fact, resourceapi.DeviceAttribute{StringValue: &value})
-		}
-	}
-	text(config.FactID, d.ID)
-	text(config.FactClass, d.Class)
-	text(config.FactPCIBusID, d.PCIBusID)
-	text(config.FactParent, d.Parent)
-	text(config.FactVendor, backend.Description.Vendor)
-	if nodes := slices.Compact(slices.Clone(d.NUMANodes)); len(nodes) == 1 {
-		node := int64(nodes[0])
-		set(config.FactNUMANode, resourceapi.DeviceAttribute{IntValue: &node})
-	}
-	if version := backend.Description.Version; version != "" {
-		if _, err := semver.Parse(version); err == nil {
-			set(config.FactBackendVersion, resourceapi.DeviceAttribute{VersionValue: &version})
-		}
-	}
-	return known
 }

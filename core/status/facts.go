@@ -113,7 +113,7 @@ func (f Facts) devices() []listing.Device {
 		devices = append(devices, listing.Device{
 			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.ResourceOf(d.Key), Replicas: v.Replicas()[d.Key],
 			Healthy: verdict.Healthy, Faults: faults(verdict),
-			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
+			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, PCIeRoot: d.PCIeRoot, Parent: d.Parent,
 			Attributes: attributes(d), Versions: versions(d), Capacities: d.Capacities.Map(), Potential: d.Potential, MadeFor: d.MadeFor,
 			CDI: name, Holders: f.holders(d.Key),
 		})

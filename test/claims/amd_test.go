@@ -99,7 +99,8 @@ func TestClaimsForAMDsDriver(t *testing.T) {
 	mixed := newMI300X("SPX", "NPS1")
 	mixed.GPUs[0].Compute, mixed.GPUs[0].Memory = "CPX", "NPS4"
 	parts := withAMD(t, cpx, "mixed", 64)
-	if want := []string{"not published: attribute availableComputePartitions, attribute availableMemoryPartitions, capacity computeDies: " +
+	if want := []string{"not published: attribute availableComputePartitions, attribute availableMemoryPartitions, capacity computeDies, " +
+		"attribute accelmux.io/numaNode, attribute accelmux.io/pciBusID, attribute accelmux.io/backendVersion: " +
 		"a device has at most 32 attributes and capacities"}; !slices.Equal(parts.Notes, want) {
 		t.Errorf("notes %q, want %q", parts.Notes, want)
 	}

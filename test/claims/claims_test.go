@@ -86,12 +86,16 @@ func newNode(t *testing.T, b *inventory.Backend, driver string) node {
 	o := pool.Options{
 		Backend: b, Features: pool.Features{Taints: true, Shares: true, Counters: true, Binding: true},
 		Resource: func(inventory.Key) string { return "vendor.example/gpu" },
-		PCIeRoot: func(busID string) string { return "pci" + busID[:7] },
 	}
 	var units []topology.Unit
 	count := map[string]int{}
 	nth := map[string]int{}
 	for _, d := range b.Devices {
+		if d.PCIBusID != "" { // without the host's sysfs the inventory does not know the root
+			rooted := *d
+			rooted.PCIeRoot = "pci" + d.PCIBusID[:7]
+			d = &rooted
+		}
 		o.Devices = append(o.Devices, resource.Device{Device: d, Verdict: health.Verdict{Healthy: true}})
 		parent := cmp.Or(d.Parent, d.ID)
 		nth[d.ID] = count[parent]

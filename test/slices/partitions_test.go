@@ -170,7 +170,7 @@ func (g *gpus) published(t *rapid.T) []*resourceapi.ResourceSlice {
 			t.Fatalf("%s exists and is left out: %v", d.GetId(), b.Problems)
 		}
 	}
-	o := pool.Options{Backend: b, Features: g.features, PCIeRoot: func(string) string { return "" }}
+	o := pool.Options{Backend: b, Features: g.features}
 	for _, d := range b.Devices {
 		verdict := health.Verdict{Healthy: true}
 		if g.broken[d.ID] {

@@ -133,7 +133,7 @@ func sliced(p *pool.Pool) (all []*resourceapi.ResourceSlice) {
 // publish returns the slices of a backend.
 func publish(t *rapid.T, b *inventory.Backend) []*resourceapi.ResourceSlice {
 	o := pool.Options{
-		Backend: b, Evict: pool.Eviction{On: true}, PCIeRoot: func(string) string { return "pci0000:40" },
+		Backend: b, Evict: pool.Eviction{On: true},
 		Features: pool.Features{Taints: true, Shares: true, Lists: rapid.Bool().Draw(t, "lists"), Counters: rapid.Bool().Draw(t, "counters used")},
 	}
 	for _, d := range b.Devices {

@@ -78,7 +78,7 @@ func deviceOf(d *listing.Device) *inventory.Device {
 		attributes[name] = inventory.Attribute{Value: typed(value, slices.Contains(d.Versions, name))}
 	}
 	return &inventory.Device{
-		Key: inventory.Key{Backend: d.Backend, ID: d.ID}, Class: d.Class, NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
+		Key: inventory.Key{Backend: d.Backend, ID: d.ID}, Class: d.Class, NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, PCIeRoot: d.PCIeRoot, Parent: d.Parent,
 		Attributes: inventory.Named(attributes), Capacities: inventory.Named(d.Capacities), Potential: d.Potential, MadeFor: d.MadeFor,
 	}
 }

@@ -11,7 +11,6 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
@@ -26,8 +25,9 @@ const maxValues = resourceapi.ResourceSliceMaxAttributeValuesPerDevice
 
 // device returns a device as it is published.
 func (b *builder) device(d resource.Device) resourceapi.Device {
+	first, last := b.core(d.Device)
 	out := resourceapi.Device{
-		Name: d.Name(), Attributes: b.standard(d.Device),
+		Name: d.Name(), Attributes: first,
 		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{}, ConsumesCounters: b.consumption(d.Device),
 	}
 	if b.Shares && d.Shareable {
@@ -41,7 +41,7 @@ func (b *builder) device(d resource.Device) resourceapi.Device {
 	}
 	room := resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice - len(out.Attributes)
 	values := maxValues - len(out.Attributes)
-	for _, entry := range b.entries(d.Device) {
+	for _, entry := range b.entries(d.Device, last) {
 		name := resourceapi.QualifiedName(entry.name)
 		if room == 0 {
 			b.omit(entry.String(), fmt.Sprintf("a device has at most %d attributes and capacities", resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice))
@@ -52,8 +52,11 @@ func (b *builder) device(d resource.Device) resourceapi.Device {
 			room--
 			continue
 		}
-		value, _ := d.Attributes.Get(entry.name)
-		attribute := resource.DeviceAttribute(value)
+		attribute, ok := last[name]
+		if !ok {
+			value, _ := d.Attributes.Get(entry.name)
+			attribute = resource.DeviceAttribute(value)
+		}
 		count := valuesOf(attribute)
 		switch {
 		case count > 1 && !b.Lists:
@@ -82,8 +85,8 @@ func (e entry) String() string {
 }
 
 // entries returns the device's attributes and capacities: first those in the backend's
-// AttributePriority, in its order, then the others by name.
-func (b *builder) entries(d *inventory.Device) []entry {
+// AttributePriority, in its order, then the others by name, then the core's last.
+func (b *builder) entries(d *inventory.Device, last map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) []entry {
 	var all []entry
 	for name := range d.Attributes.All() {
 		all = append(all, entry{name, false})
@@ -101,37 +104,43 @@ func (b *builder) entries(d *inventory.Device) []entry {
 		return len(priority)
 	}
 	slices.SortStableFunc(all, func(x, y entry) int { return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.name, y.name)) })
+	for _, fact := range lastFacts {
+		if _, ok := last[resourceapi.QualifiedName(fact)]; ok {
+			all = append(all, entry{fact, false})
+		}
+	}
 	return all
 }
 
-// standard returns the attributes that devices of all backends have: those in Kubernetes' own
-// domain, and the core's. Every device has few enough of them.
-func (b *builder) standard(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
-	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
-	text := func(name resourceapi.QualifiedName, value string) {
-		if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {
-			all[name] = resourceapi.DeviceAttribute{StringValue: &value}
+// lastFacts are the core's attributes that are published after the backend's own, as far as there is room: they repeat
+// what others say, or say nothing of the device.
+var lastFacts = []string{
+	config.FactsDomain + "/" + config.FactNUMANode, config.FactsDomain + "/" + config.FactPCIBusID, config.FactsDomain + "/" + config.FactBackendVersion,
+}
+
+// core returns the attributes that devices of all backends have: those that selectors see, the name of the device's
+// resource, and its link groups. Every device has few enough of the first.
+func (b *builder) core(d *inventory.Device) (first, last map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) {
+	first, last = resource.CoreAttributes(b.Backend, d), map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+	for _, fact := range lastFacts {
+		name := resourceapi.QualifiedName(fact)
+		if value, ok := first[name]; ok {
+			last[name] = value
+			delete(first, name)
 		}
 	}
-	if d.PCIBusID != "" {
-		text(deviceattribute.StandardDeviceAttributePCIBusID, d.PCIBusID)
-		text(deviceattribute.StandardDeviceAttributePCIeRoot, b.PCIeRoot(d.PCIBusID))
-	}
-	if len(d.NUMANodes) == 1 {
-		all[deviceattribute.StandardDeviceAttributeNUMANode] = resourceapi.DeviceAttribute{IntValue: new(int64(d.NUMANodes[0]))}
+	text := func(name resourceapi.QualifiedName, value string) {
+		if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {
+			first[name] = resourceapi.DeviceAttribute{StringValue: &value}
+		}
 	}
 	if b.Resource != nil {
 		text(config.FactsDomain+"/resource", b.Resource(d.Key))
 	}
-	for fact, value := range map[string]string{
-		config.FactID: d.ID, config.FactClass: d.Class, config.FactParent: d.Parent, config.FactVendor: b.Backend.Description.Vendor,
-	} {
-		text(resourceapi.QualifiedName(config.FactsDomain+"/"+fact), value)
-	}
 	for i, size := range topology.GroupSizes() {
 		text(LinkGroupAttribute(size), b.LinkGroups[d.ID][i])
 	}
-	return all
+	return first, last
 }
 
 // valuesOf returns how many values an attribute has.

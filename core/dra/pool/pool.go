@@ -50,10 +50,7 @@ type Options struct {
 	// LinkGroups are the link groups of the devices, by their IDs, which become attributes.
 	LinkGroups map[string]LinkGroups
 	Features
-	// PCIeRoot returns the attribute resource.kubernetes.io/pcieRoot of a PCI address; "" if it
-	// is not known.
-	PCIeRoot func(busID string) string
-	Evict    Eviction
+	Evict Eviction
 }
 
 // Pool is a pool of slices. It never changes.

@@ -30,7 +30,7 @@ func devices(n int) (all []resource.Device) {
 }
 
 func options(features Features, devices ...resource.Device) Options {
-	return Options{Backend: backend, Devices: devices, Features: features, Evict: Eviction{On: true}, PCIeRoot: func(string) string { return "pci0000:40" }}
+	return Options{Backend: backend, Devices: devices, Features: features, Evict: Eviction{On: true}}
 }
 
 // Verifies that devices keep their order, in slices of the greatest size that the API server
@@ -163,7 +163,7 @@ func TestOmitted(t *testing.T) {
 		d.Attributes = append(d.Attributes,
 			inventory.NamedValue[inventory.Attribute]{Name: "list", Value: inventory.Attribute{Value: []string{"x", "y"}}},
 			inventory.NamedValue[inventory.Attribute]{Name: "model", Value: inventory.Attribute{Value: "M1"}})
-		d.PCIBusID, d.NUMANodes = "0000:65:00.0", []int{0}
+		d.PCIBusID, d.PCIeRoot, d.NUMANodes = "0000:65:00.0", "pci0000:40", []int{0}
 		all = append(all, d)
 	}
 	p := New(options(Features{}, all...))
@@ -176,7 +176,7 @@ func TestOmitted(t *testing.T) {
 		left = append(left, fmt.Sprintf("attribute a%02d", n))
 	}
 	want := []string{
-		"not published: " + strings.Join(left, ", ") + ", attribute list: a device has at most 32 attributes and capacities",
+		"not published: " + strings.Join(left, ", ") + ", attribute list and 2 more: a device has at most 32 attributes and capacities",
 	}
 	if diff := cmp.Diff(want, p.Notes); diff != "" || len(p.Problems) > 0 {
 		t.Errorf("problems %v, notes (-want +got):\n%s", p.Problems, diff)
@@ -196,7 +196,7 @@ func TestNUMANodeMatchesThatOfOtherDrivers(t *testing.T) {
 		"none":    {nil, nil},
 	} {
 		d := device("GPU-0")
-		d.PCIBusID, d.NUMANodes = "0000:65:00.0", c.nodes
+		d.PCIBusID, d.PCIeRoot, d.NUMANodes = "0000:65:00.0", "pci0000:40", c.nodes
 		var got []string
 		for name, value := range New(options(Features{}, d)).Slices[0].Devices[0].Attributes {
 			switch {

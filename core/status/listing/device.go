@@ -18,6 +18,7 @@ type Device struct {
 	Faults     []Fault        `json:"faults,omitempty"`
 	NUMANodes  []int          `json:"numaNodes,omitempty"`
 	PCIBusID   string         `json:"pciBusID,omitempty"`
+	PCIeRoot   string         `json:"pcieRoot,omitempty"`
 	Attributes map[string]any `json:"attributes,omitempty"`
 	// Versions are the names of the attributes that selectors compare as semantic versions, or lists of them.
 	Versions []string `json:"versions,omitempty"`
