@@ -61,6 +61,33 @@ func (s *NodeSelector) requirements() (all []string) {
 	return all
 }
 
+// Contradiction returns a label whose requirements no node meets at once; "" if there is none.
+func (s *NodeSelector) Contradiction() string {
+	values := map[string][]string{}
+	for key, value := range s.MatchLabels {
+		values[key] = append(values[key], value)
+	}
+	for _, r := range s.MatchExpressions {
+		values[r.Key] = append(values[r.Key], r.Values...)
+	}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		of := &NodeSelector{}
+		if value, ok := s.MatchLabels[key]; ok {
+			of.MatchLabels = map[string]string{key: value}
+		}
+		for _, r := range s.MatchExpressions {
+			if r.Key == key {
+				of.MatchExpressions = append(of.MatchExpressions, r)
+			}
+		}
+		const another = "\x00" // no label has this value
+		if !of.Matches(nil) && !slices.ContainsFunc(append(values[key], another), func(value string) bool { return of.Matches(map[string]string{key: value}) }) {
+			return key
+		}
+	}
+	return ""
+}
+
 // placement checks a profile's priority and nodeSelector.
 func (v *validator) placement(p *Profile, at string) {
 	v.integer(at+".priority", p.Priority, -maxPriority, maxPriority)

@@ -8,12 +8,15 @@ import (
 )
 
 // Overruled returns why [Choose] chooses a profile for no node, or for none without an error: another profile applies to all of
-// its nodes. It is "" if that is not so, as far as the nodeSelectors show it one by one. A profile that the command line names
+// its nodes, or its nodeSelector contradicts itself. It is "" if that is not so, as far as the nodeSelectors show it one by one. A profile that the command line names
 // always applies.
 func Overruled(c *config.NodeConfig, index int) string {
 	p := &c.Profiles[index]
 	if p.NodeSelector == nil {
 		return plainOverruled(c, index)
+	}
+	if label := p.NodeSelector.Contradiction(); label != "" {
+		return fmt.Sprintf("no node gets profile %s, unless --profile names it: no value of the label %s meets all of its nodeSelector", p.Name, label)
 	}
 	tie := ""
 	for i := range c.Profiles {

@@ -13,7 +13,8 @@ import (
 func TestOverruled(t *testing.T) {
 	nodes := []map[string]string{{}, {"a": "x"}, {"a": "y"}, {"b": "x"}, {"a": "x", "b": "x"}, {config.AnnotationPrefix + "a": "x"}, {"a": "x", config.AnnotationPrefix + "a": "x"}}
 	selectors := []string{"", "{}", "{matchLabels: {a: x}}", "{matchLabels: {a: x, b: x}}", "{matchAnnotations: {a: x}}",
-		"{matchExpressions: [{key: a, operator: In, values: [x]}]}", "{matchExpressions: [{key: a, operator: DoesNotExist}]}"}
+		"{matchExpressions: [{key: a, operator: In, values: [x]}]}", "{matchExpressions: [{key: a, operator: DoesNotExist}]}",
+		"{matchLabels: {a: x}, matchExpressions: [{key: a, operator: NotIn, values: [x, y]}]}", "{matchExpressions: [{key: a, operator: Exists}, {key: a, operator: NotIn, values: [x]}]}"}
 	for _, first := range selectors {
 		for _, second := range selectors {
 			for _, names := range []string{"p q", "default q", "p default"} {

@@ -6,10 +6,11 @@ import (
 	"slices"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/sandbox"
 )
 
-// idle warns of fields of a profile, whose path is at, that have no effect because of others, or are empty. No agent refuses them: what they
-// go with may come later, or from another file.
+// idle warns of fields of a profile, whose path is at, that have no effect because of others, or are empty. No agent refuses
+// them: what they go with may come later, or from another file.
 func (c *check) idle(p *config.Profile, at string) {
 	for i := range p.Backends {
 		b, at := &p.Backends[i], fmt.Sprintf("%s.backends[%d]", at, i)
@@ -19,6 +20,11 @@ func (c *check) idle(p *config.Profile, at string) {
 		}
 		if c.given(at+".telemetry.interval") && b.Telemetry.Sample == config.SampleNever {
 			c.warn(at+".telemetry.interval", "telemetry.interval of backend %s has no effect with sample: %s", b.Name, config.SampleNever)
+		}
+		for _, field := range []string{"memory", "cpuWeight"} {
+			if c.given(at+".sandbox."+field) && b.Sandbox.Mode == sandbox.Off {
+				c.warn(at+".sandbox."+field, "sandbox.%s of backend %s has no effect with mode: %s", field, b.Name, sandbox.Off)
+			}
 		}
 	}
 	for i := range p.Resources {

@@ -29,6 +29,8 @@ func TestWarnings(t *testing.T) {
 			"4:3: profiles[0]: no node gets profile a, unless --profile names it: profile b matches all of its nodes with the higher priority 1"},
 		{"one for some, of a higher priority", profiles("name: a, nodeSelector: {matchLabels: {gpu: a}}, priority: 1", "name: b, nodeSelector: {}"), ""},
 		{"different nodes", profiles("name: a, nodeSelector: {matchLabels: {gpu: a}}", "name: b, nodeSelector: {matchAnnotations: {gpu: a}}", "name: c, nodeSelector: {matchExpressions: [{key: gpu, operator: NotIn, values: [a]}]}", "name: default"), ""},
+		{"one for none", profiles("name: a, nodeSelector: {matchLabels: {gpu: a}, matchExpressions: [{key: gpu, operator: DoesNotExist}]}", "name: default"),
+			"4:3: profiles[0]: no node gets profile a, unless --profile names it: no value of the label gpu meets all of its nodeSelector"},
 		{"two without a nodeSelector", profiles("name: a", "name: b"),
 			"5:3: profiles[1]: the profiles a and b have no nodeSelector, and then none applies: name one of them default, or give it a nodeSelector"},
 		{"one beside the default", profiles("name: a", "name: default"),
@@ -45,6 +47,7 @@ func TestWarnings(t *testing.T) {
 		{"empty selector", one("name: mock", "name: e.x/a, selector: ''"), "8:19: profiles[0].resources[0].selector: the selector of resource e.x/a is empty, which means all: fill it in, or leave it out"},
 		{"empty class", one("name: mock", "name: e.x/a, class: "), "8:19: profiles[0].resources[0].class: the class of resource e.x/a is empty, which means all: fill it in, or leave it out"},
 		{"empty backend", one("name: mock", "name: e.x/a, backend: ''"), "8:19: profiles[0].resources[0].backend: the backend of resource e.x/a is empty, which means all: fill it in, or leave it out"},
+		{"sandbox", one("name: mock, sandbox: {mode: off, memory: 1Gi}", "name: e.x/a"), "6:39: profiles[0].backends[0].sandbox.memory: sandbox.memory of backend mock has no effect with mode: off"},
 		{"allocation", one("name: mock", "name: e.x/a, allocation: {policy: none, links: weakest}"), "8:46: profiles[0].resources[0].allocation.links: allocation.links of resource e.x/a has no effect with policy: none"},
 
 		// Settings that leave no device of a class or with an attribute.
