@@ -38,7 +38,7 @@ func TestSchema(t *testing.T) {
 	sdktest.Defaults(t, settingsSchema, map[string]string{"stateDir": recordsDir})
 	var doc struct {
 		Defs struct {
-			Preset struct{ Enum []string }
+			Preset, Class struct{ Enum []string }
 		} `json:"$defs"`
 	}
 	if err := json.Unmarshal([]byte(settingsSchema), &doc); err != nil {
@@ -47,6 +47,9 @@ func TestSchema(t *testing.T) {
 	names := presetNames(t)
 	if !slices.Equal(doc.Defs.Preset.Enum, names) {
 		t.Errorf("the schema has the presets %q, want %q", doc.Defs.Preset.Enum, names)
+	}
+	if classes := append(slices.Clone(names), description.OtherClass); !slices.Equal(doc.Defs.Class.Enum, classes) {
+		t.Errorf("the schema has the classes %q, want %q", doc.Defs.Class.Enum, classes)
 	}
 	schema, m := sdktest.Schema(t, settingsSchema), manifests.Load(t, "manifest.yaml")
 	for _, name := range names {

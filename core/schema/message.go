@@ -28,7 +28,11 @@ func (e explainer) message(kind jsonschema.ErrorKind, node map[string]any, value
 	switch k := kind.(type) {
 	case *schemakind.Type, *schemakind.Enum, *schemakind.Const, *schemakind.Pattern, *schemakind.Format,
 		*schemakind.Minimum, *schemakind.Maximum, *schemakind.ExclusiveMinimum, *schemakind.ExclusiveMaximum, *schemakind.MultipleOf:
-		return "must be " + e.wanted(node) + ", is " + shown(value) + e.hint(node, value)
+		wanted, hint := e.wanted(node), e.hint(node, value)
+		if len(wanted) > maxWanted && hint != "" {
+			return shown(value) + " is not possible" + hint
+		}
+		return "must be " + wanted + ", is " + shown(value) + hint
 	case *schemakind.Required:
 		return e.missing(node, k.Missing)
 	case *schemakind.DependentRequired:
@@ -73,6 +77,9 @@ func about(node map[string]any) string {
 	}
 	return ""
 }
+
+// maxWanted bounds what a message names beside the value that was meant, in bytes.
+const maxWanted = 4 * maxShown
 
 // needs begins the messages about fields that are missing.
 const needs = "needs "

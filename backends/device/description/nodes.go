@@ -27,7 +27,7 @@ func (c checker) nodes(at string, k Kind) {
 		c.add(at, "a network interface has no device node: give netDevices, such as {host: \"{name}\"}, or env")
 	case m.Class != "":
 		c.add(at, "give nodes that the members of the class %s have, such as /dev/{name}, or env", m.Class)
-	case len(m.Paths) > 0:
+	case slices.ContainsFunc(m.Paths, func(p string) bool { return strings.HasPrefix(p, "/sys/") }):
 		c.add(at, "a directory of /sys does not show its device nodes: give nodes, such as /dev/{name}, or env")
 	}
 }

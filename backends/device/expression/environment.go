@@ -51,22 +51,25 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(options...)
 })
 
-// methods are those of objects, with the path of a file.
-var methods = []struct {
+// method is a function of objects, with the path of a file.
+type method struct {
 	name   string
 	result *types.Type
 	call   func(object, file ref.Val) ref.Val
-}{
-	{"text", types.StringType, method((*match.Object).Text, func(s string) ref.Val { return types.String(s) })},
-	{"number", types.IntType, method((*match.Object).Uint, func(n uint64) ref.Val { return types.Int(n) })}, //nolint:gosec // of 63 bits
-	{"has", types.BoolType, method((*match.Object).Has, func(is bool) ref.Val { return types.Bool(is) })},
-	{"link", types.StringType, method((*match.Object).Link, func(s string) ref.Val { return types.String(s) })},
-	{"names", types.NewListType(types.StringType), method((*match.Object).Names, func(names []string) ref.Val {
+}
+
+// methods are all methods.
+var methods = []method{
+	{"text", types.StringType, reading((*match.Object).Text, func(s string) ref.Val { return types.String(s) })},
+	{"number", types.IntType, reading((*match.Object).Uint, func(n uint64) ref.Val { return types.Int(n) })}, //nolint:gosec // of 63 bits
+	{"has", types.BoolType, reading((*match.Object).Has, func(is bool) ref.Val { return types.Bool(is) })},
+	{"link", types.StringType, reading((*match.Object).Link, func(s string) ref.Val { return types.String(s) })},
+	{"names", types.NewListType(types.StringType), reading((*match.Object).Names, func(names []string) ref.Val {
 		return types.NewStringList(types.DefaultTypeAdapter, names)
 	})},
 }
 
-func method[T any](read func(*match.Object, string) (T, error), result func(T) ref.Val) func(object, file ref.Val) ref.Val {
+func reading[T any](read func(*match.Object, string) (T, error), result func(T) ref.Val) func(object, file ref.Val) ref.Val {
 	return func(object, file ref.Val) ref.Val {
 		path, _ := file.Value().(string)
 		var o *match.Object

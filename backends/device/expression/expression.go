@@ -3,7 +3,6 @@ package expression
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -62,18 +61,11 @@ func Compile(text string, want Want) (*Program, error) {
 	}
 	checked, issues := env.Compile(text)
 	if all := issues.Errors(); len(all) > 0 {
-		first := all[0]
-		hint := ""
-		if strings.Contains(first.Message, "undeclared reference") {
-			hint = "; there are name, node, kind, self, pci, usb, iommu and sys"
-		}
-		if strings.Contains(first.Message, "undefined field") {
-			hint = "; the fields are in docs/device.md"
-		}
-		return nil, fmt.Errorf("%q, character %d: %s%s", text, first.Location.Column()+1, plain(first.Message), hint)
+		at := all[0].Location.Column()
+		return nil, fmt.Errorf("%q, character %d: %s", text, at+1, wrong(text, at, all[0].Message, want))
 	}
-	if what := accepted[want]; !slices.ContainsFunc(what.types, checked.OutputType().IsExactType) {
-		return nil, fmt.Errorf("%q is of the type %s, want %s", text, cel.FormatCELType(checked.OutputType()), what.name)
+	if is := checked.OutputType(); !slices.ContainsFunc(accepted[want].types, is.IsExactType) {
+		return nil, errors.New(otherType(text, is, want))
 	}
 	var options []cel.ProgramOption
 	if hasLoop(checked) { // otherwise its length bounds it, and counting is a third of an evaluation
@@ -84,31 +76,6 @@ func Compile(text string, want Want) (*Program, error) {
 		return nil, fmt.Errorf("%q: %w", text, err)
 	}
 	return &Program{text, program, cel.FormatCELType(checked.OutputType())}, nil
-}
-
-// plain returns an error of the compiler without what is its own: the tokens that it expected.
-func plain(message string) string {
-	message = strings.TrimSuffix(message, " (in container '')")
-	for _, p := range []struct {
-		pattern *regexp.Regexp
-		plain   string
-	}{
-		{regexp.MustCompile(`^undeclared reference to '(.*)'$`), "there is no name or function $1"},
-		{regexp.MustCompile(`^undefined field '(.*)'$`), "there is no field $1"},
-		{regexp.MustCompile(`^Syntax error: missing '(.*)' at .*$`), "a $1 is missing"},
-		{regexp.MustCompile(`^Syntax error: token recognition error at: '= ?'$`), `"=" is no operator: write == to compare`},
-		{regexp.MustCompile(`^Syntax error: token recognition error at: '(["'].*)'$`), `the text that begins with $1 is not closed`},
-		{regexp.MustCompile(`^Syntax error: token recognition error at: '(.*)'$`), `"$1" has no meaning there`},
-		{regexp.MustCompile(`^Syntax error: (?:mismatched|extraneous) input '<EOF>' .*$`), "something is missing at the end"},
-		{regexp.MustCompile(`^Syntax error: (?:mismatched|extraneous) input '(.*)' expecting .*$`), `"$1" is not expected there`},
-		{regexp.MustCompile(`^Syntax error: .*$`), "it cannot be read there"},
-		{regexp.MustCompile(`^found no matching overload for '_?(.*?)_?' applied to .*$`), `$1 is not for these types`},
-	} {
-		if p.pattern.MatchString(message) {
-			return p.pattern.ReplaceAllString(message, p.plain)
-		}
-	}
-	return message
 }
 
 // hasLoop reports whether an expression has a macro such as all or map.

@@ -3,6 +3,7 @@ package expression
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -22,6 +23,12 @@ type part struct {
 	program *Program
 }
 
+// goTemplate and shellVariable match what begins as an expression of other templates does.
+var (
+	goTemplate    = regexp.MustCompile(`^\{\{ *[.\w]+ *\}\}`)
+	shellVariable = regexp.MustCompile(`^\$(` + strings.Join(variables, "|") + `)\b`)
+)
+
 // CompileTemplate compiles a template: {expression}, where {{ and }} stand for braces. Want is
 // [Text] or [Texts]. The error is for users.
 func CompileTemplate(text string, want Want) (*Template, error) {
@@ -32,6 +39,12 @@ func CompileTemplate(text string, want Want) (*Template, error) {
 	literal := strings.Builder{}
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
+		case c == '{' && goTemplate.MatchString(text[i:]):
+			return nil, fmt.Errorf("%q has an expression in two braces, which stand for the characters: write one, as in {name}", text)
+		case c == '{' && strings.HasSuffix(text[:i], "$"):
+			return nil, fmt.Errorf("%q has a $ before an expression: leave it out, as in {name}", text)
+		case c == '$' && shellVariable.MatchString(text[i:]):
+			return nil, fmt.Errorf("%q has %s: write {%s}", text, shellVariable.FindString(text[i:]), shellVariable.FindStringSubmatch(text[i:])[1])
 		case (c == '{' || c == '}') && strings.HasPrefix(text[i+1:], string(c)):
 			literal.WriteByte(c)
 			i++

@@ -144,10 +144,13 @@ func digits(valid *regexp.Regexp, want string) func(string) string {
 
 func checkPath(pattern string) string {
 	_, err := path.Match(pattern, "")
+	name, _ := strings.CutPrefix(pattern, "/dev/") // below /sys, names have points
 	first, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(pattern, "/dev/"), "/sys/"), "/")
 	switch {
 	case err != nil:
 		return "is no pattern: a [ has no ], or a \\ nothing after it"
+	case isRegular(pattern, name) != "":
+		return isRegular(pattern, name)
 	case !strings.HasPrefix(pattern, "/dev/") && !strings.HasPrefix(pattern, "/sys/"):
 		return "must be below /dev or /sys, such as /dev/name[0-9]*"
 	case path.Clean(pattern) != pattern:
@@ -158,7 +161,33 @@ func checkPath(pattern string) string {
 	return ""
 }
 
+var (
+	// regular matches what patterns have not, and regular expressions do: it is in no name of the kernel.
+	regular = regexp.MustCompile(`^\^|\$$|\\[dwsDWS]|[()|]|\]\+`)
+	// anyAfter matches a name of which it is not known which of the two it is: as a pattern it wants a point.
+	anyAfter = regexp.MustCompile(`^[A-Za-z_]+\.[*+]$`)
+	// asPattern replaces what a pattern has another form for.
+	asPattern = strings.NewReplacer("^", "", "$", "", ".*", "*", ".+", "?*", `\d`, "[0-9]", "]+", "]*")
+)
+
+// isRegular returns what is wrong with a pattern that is a regular expression; "" if it is none. Of a path, name is its end.
+func isRegular(pattern, name string) string {
+	meant := asPattern.Replace(pattern)
+	switch {
+	case anyAfter.MatchString(name):
+		return fmt.Sprintf("wants a point before anything: write %s, or %s if that is meant", meant, strings.Replace(pattern, ".", "[.]", 1))
+	case !regular.MatchString(pattern):
+		return ""
+	case regular.MatchString(meant):
+		return "is a regular expression: write patterns such as card[0-9]*, in which * stands for any characters"
+	}
+	return "is a regular expression: write the pattern " + meant
+}
+
 func checkName(pattern string) string {
+	if wrong := isRegular(pattern, pattern); wrong != "" {
+		return wrong
+	}
 	if _, err := path.Match(pattern, ""); err != nil || pattern == "" || strings.Contains(pattern, "/") {
 		return "is no pattern for a name, such as card[0-9]*"
 	}

@@ -103,7 +103,7 @@ profiles:
 `).printed()
 	for _, want := range []string{
 		`node.yaml:9:22: profiles[0].backends[1].settings.presets[1]: there is no preset "tun9"; did you mean "tun"?`,
-		`node.yaml:16:11: profiles[0].backends[1].settings.kinds[0].health[0].when: "selv.text(\"x\")", character 1: there is no name or function selv`,
+		`node.yaml:16:11: profiles[0].backends[1].settings.kinds[0].health[0].when: "selv.text(\"x\")", character 1: there is no name selv`,
 		`node.yaml:18:11: profiles[0].backends[1].settings.kinds[0].attributes["a b"]: the name must be`,
 	} {
 		if !strings.Contains(got, want) {
