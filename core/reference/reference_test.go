@@ -118,3 +118,43 @@ func TestParameters(t *testing.T) {
 		}
 	}
 }
+
+// Verifies for resources of several backends that there is a warning only if it is right for all of them that are known.
+func TestWarningsOfSeveral(t *testing.T) {
+	backend := func(name string, l *inventory.Limits) *inventory.Backend {
+		return &inventory.Backend{Name: name, Description: inventory.Description{
+			Classes: []string{"gpu", "part"}, Attributes: declarations("acme.com/type"), Vendor: name, Limits: l,
+		}}
+	}
+	off := func() *inventory.Limits {
+		return &inventory.Limits{
+			Absent: map[string]string{"part": "split: true"},
+			Values: map[string][]string{"acme.com/type": {"gpu"}}, Owners: map[string]inventory.Owners{"acme.com/type": {Classes: []string{"part"}}},
+		}
+	}
+	four := &inventory.Limits{PreparedFor: map[string]int{"gpu": 4}}
+	on := &inventory.Limits{Values: map[string][]string{"acme.com/type": {"part"}}}
+	const of = `, selector: 'device.attributes["acme.com"].type == "%s"'`
+	for _, c := range []struct {
+		limits   *inventory.Limits
+		resource string
+		want     string
+	}{
+		{off(), "class: part", "resources[0].class: the resource is empty: backend a has no devices of the class part with these settings, which takes split: true, and backend b has no devices of the class part with these settings, which takes split: true"},
+		{on, "class: part", ""}, {nil, "class: part", ""},
+		{four, "replicas: 2", "resources[0].replicas: replicas is 2, but backend b sets up its devices of class gpu for 4 containers each: make replicas of the resource and the backend's settings say the same"},
+		{four, "replicas: 4", ""}, {four, "replicas: 2, class: part", ""},
+		{on, "class: gpu" + strings.Replace(of, "%s", "fpga", 1), `resources[0].selector: device.attributes["acme.com"].type is never "fpga"; it is one of gpu, part`},
+		{on, "backend: b" + strings.Replace(of, "%s", "part", 1), ""}, {nil, "backend: b" + strings.Replace(of, "%s", "fpga", 1), ""},
+		{off(), "class: gpu" + strings.Replace(of, "%s", "gpu", 1), "resources[0].selector: devices of the class gpu do not have the attribute acme.com/type, which those of the class part have"},
+		{on, `backend: b, reset: afterUse`, "resources[0].reset: all devices of the resource are unhealthy, as backend b cannot reset devices: leave out reset"},
+	} {
+		got := ""
+		for _, u := range Find(load(t, "{name: a}, {name: b}", "name: e.x/a, "+c.resource)).Warnings([]*inventory.Backend{backend("a", off()), backend("b", c.limits)}) {
+			got += u.Field + ": " + u.Message
+		}
+		if got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.resource, got, c.want)
+		}
+	}
+}
