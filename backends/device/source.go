@@ -40,7 +40,7 @@ type reading struct {
 	kind *description.Compiled
 	// objects are those of the device; the first gives it its ID and attributes.
 	objects []*expression.Scope
-	// polled are the same, for health.
+	// polled are those of them that are read between scans, for health.
 	polled     []*expression.Scope
 	attributes map[string]*sdk.Attribute
 	capacities map[string]int64
@@ -318,7 +318,9 @@ func (s source) read(objects []*expression.Scope) reading {
 	slices.Sort(r.problems)
 	for _, o := range objects {
 		polled := &expression.Scope{Kind: o.Kind, Object: o.Object.Remembering(nil).Opening(s.open), Sys: o.Sys.Opening(s.open)}
-		r.polled = append(r.polled, polled)
+		if s.polls(o.Object) {
+			r.polled = append(r.polled, polled)
+		}
 		s.faults(polled, &r)
 	}
 	return r
