@@ -29,6 +29,9 @@ type Check func(path string, info fs.FileInfo) error
 // if the manifest is wrong, and wraps the system's error if a file cannot be read. The checks are made for the manifest
 // and each file that belongs to it.
 func Load(file string, checks ...Check) (*Manifest, error) {
+	if m := again(file, checks); m != nil {
+		return m, nil
+	}
 	l := &loader{file: file, checks: checks}
 	data, err := l.read(file, "")
 	if err != nil {
@@ -61,16 +64,22 @@ func Load(file string, checks ...Check) (*Manifest, error) {
 		return nil, c.errs
 	}
 	m.Sum = "sha256:" + hex.EncodeToString(l.sum())
+	latest.put(file, loaded{m, l})
 	return m, nil
 }
 
 // loader reads a manifest and the files beside it.
 type loader struct {
-	file   string
-	checks []Check
-	// content are the files with their names in the manifest, "" for the manifest itself.
-	content []struct{ name, text string }
+	file    string
+	checks  []Check
+	content []part
+	// dir is the directory of the presets, "" if they are in none, and presetFiles the number of its files.
+	dir         string
+	presetFiles int
 }
+
+// part is a file with its name in the manifest, "" for the manifest itself.
+type part struct{ file, name, text string }
 
 // read reads a file from an open descriptor.
 func (l *loader) read(file, name string) ([]byte, error) {
@@ -98,16 +107,16 @@ func (l *loader) read(file, name string) ([]byte, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("%s is bigger than %d bytes", file, maxFile)
 	}
-	l.content = append(l.content, struct{ name, text string }{name, string(data)})
+	l.content = append(l.content, part{file, name, string(data)})
 	return data, nil
 }
 
 // sum returns a checksum of all that was read: of each file's name and content for itself.
 func (l *loader) sum() []byte {
 	h := sha256.New()
-	for _, content := range l.content {
-		for _, part := range []string{content.name, content.text} {
-			one := sha256.Sum256([]byte(part))
+	for _, p := range l.content {
+		for _, text := range []string{p.name, p.text} {
+			one := sha256.Sum256([]byte(text))
 			h.Write(one[:])
 		}
 	}
@@ -184,10 +193,11 @@ func (l *loader) presets(inline config.Settings) (map[string]config.Settings, er
 	if err != nil {
 		return nil, err
 	}
-	files, err := filepath.Glob(filepath.Join(escape(dir), "*.yaml"))
+	files, err := filepath.Glob(presetsIn(dir))
 	if err != nil || len(files) == 0 || len(files) > maxPresets {
 		return nil, fmt.Errorf("%s has %d presets (*.yaml); 1 to %d are possible", dir, len(files), maxPresets)
 	}
+	l.dir, l.presetFiles = dir, len(files)
 	for _, file := range files {
 		preset, err := l.mapping(file, name+"/"+filepath.Base(file))
 		if err != nil {
@@ -197,6 +207,9 @@ func (l *loader) presets(inline config.Settings) (map[string]config.Settings, er
 	}
 	return all, nil
 }
+
+// presetsIn is the pattern of the presets in a directory.
+func presetsIn(dir string) string { return filepath.Join(escape(dir), "*.yaml") }
 
 func (l *loader) mapping(file, name string) (s config.Settings, err error) {
 	data, err := l.read(file, name)
