@@ -113,7 +113,7 @@ func (d *decoder) value(n *yaml.Node, pos Position, v reflect.Value, path string
 func (d *decoder) object(n *yaml.Node, pos Position, v reflect.Value, path string) {
 	fields, names := yamlFields(v.Type())
 	if n.Kind != yaml.MappingNode {
-		d.notObject(n, pos, path, names)
+		d.notObject(n, pos, path, v.Type(), names)
 		return
 	}
 	d.within = append(d.within, object{path, v.Type()})
@@ -159,7 +159,10 @@ func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
 	case slices.Contains(names, "matchLabels"):
 		hint = "; labels of nodes belong below matchLabels"
 	default:
-		all := d.places()
+		var all []map[string][]string
+		if key.Value != "kind" && key.Value != "apiVersion" { // which many objects have
+			all = d.places()
+		}
 		i := slices.IndexFunc(all, func(places map[string][]string) bool { return suggestion.Misplaced(key.Value, places) != "" })
 		if i >= 0 {
 			message = suggestion.Misplaced(key.Value, all[i])
@@ -258,13 +261,15 @@ func (d *decoder) wrongType(n *yaml.Node, pos Position, path, want string) {
 
 // notObject reports a node where a mapping with these fields must be: a text where a name alone may be meant, also one without
 // the space after the colon.
-func (d *decoder) notObject(n *yaml.Node, pos Position, path string, names []string) {
+func (d *decoder) notObject(n *yaml.Node, pos Position, path string, of reflect.Type, names []string) {
 	hint := ""
 	if n.Kind == yaml.ScalarNode && len(names) > 0 {
 		key, value, found := strings.Cut(n.Value, ":")
 		switch {
 		case found && slices.Contains(names, key):
 			hint = fmt.Sprintf("; a space is missing after the colon: write %s: %s", key, value)
+		case fieldFor(n.Value, of) != "":
+			hint = fmt.Sprintf("; write {%s: %s}", fieldFor(n.Value, of), n.Value)
 		case slices.Contains(mainFields, names[0]) && isString(n):
 			hint = fmt.Sprintf("; write {%s: %s}", names[0], n.Value)
 		}
@@ -274,6 +279,18 @@ func (d *decoder) notObject(n *yaml.Node, pos Position, path string, names []str
 		subject = "the file "
 	}
 	d.fail(pos, path, "%smust be a mapping with the fields %s, is %s%s", subject, strings.Join(names, ", "), describe(n), hint)
+}
+
+// fieldFor returns the first field of a struct that reads a text of its own form, such as a duration; "" if none accepts the text.
+func fieldFor(text string, of reflect.Type) string {
+	for i := range of.NumField() {
+		field, ok := reflect.New(of.Field(i).Type).Interface().(encoding.TextUnmarshaler)
+		if ok && text != "" && field.UnmarshalText([]byte(text)) == nil {
+			name, _, _ := strings.Cut(of.Field(i).Tag.Get("yaml"), ",")
+			return name
+		}
+	}
+	return ""
 }
 
 // notList reports a node where a list must be, with how to write a list of one: in one of mappings, a text may have been meant
@@ -287,6 +304,8 @@ func (d *decoder) notList(n *yaml.Node, pos Position, path string, of reflect.Ty
 		if _, names := yamlFields(of); slices.Contains(mainFields, names[0]) && isString(n) {
 			hint = fmt.Sprintf("; write [{%s: %s}]", names[0], n.Value)
 		}
+	case kind == reflect.String && n.ShortTag() == boolTag:
+		hint = ""
 	case kind == reflect.String && !isString(n):
 		hint = fmt.Sprintf("; write [%q]", n.Value)
 	case kind == reflect.Int && n.ShortTag() != intTag:

@@ -21,8 +21,10 @@ func (d *decoder) places() (all []map[string][]string) {
 		if i == len(d.within)-1 {
 			addPlaces("", o.of, maxPlaces, below)
 		} else {
-			_, own := yamlFields(o.of)
-			all = append(all, map[string][]string{o.path: own})
+			if o.path != "" {
+				_, own := yamlFields(o.of)
+				all = append(all, map[string][]string{o.path: own})
+			}
 			addPlaces(o.path, o.of, 1, below)
 		}
 		all = append(all, below)

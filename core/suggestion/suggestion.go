@@ -84,7 +84,7 @@ func Misplaced(got string, places map[string][]string) string {
 	var of []string
 	for _, path := range slices.SortedFunc(maps.Keys(places), func(a, b string) int { return cmp.Or(depth(a)-depth(b), strings.Compare(a, b)) }) {
 		if slices.Contains(places[path], got) && (len(of) == 0 || depth(of[0]) == depth(path)) {
-			of = append(of, cmp.Or(path, "the file itself"))
+			of = append(of, path)
 		}
 		last := path[strings.LastIndexByte(path, '.')+1:]
 		for _, field := range places[path] {

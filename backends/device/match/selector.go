@@ -135,6 +135,9 @@ func each(at string, list []string, errs *sdk.FieldErrors, wrong func(string) st
 
 func digits(valid *regexp.Regexp, want string) func(string) string {
 	return func(text string) string {
+		if plain := strings.TrimPrefix(text, "0x"); !valid.MatchString(text) && valid.MatchString(plain) {
+			return "must be " + want + ": write " + plain
+		}
 		if !valid.MatchString(text) {
 			return "must be " + want
 		}
