@@ -12,6 +12,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -240,7 +241,7 @@ func (a *advert) awaitKubelet(ctx context.Context) fileID {
 		}
 		pause := never
 		if kubelet != (fileID{}) {
-			err := accepts(ctx, a.plugin.watch.socket)
+			err := kubeletdir.Dial(ctx, a.plugin.watch.socket)
 			if err == nil && kubelet == identify(a.plugin.watch.socket) {
 				return kubelet
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/kubeletdir"
 )
 
 // cause is why a resource gets a new instance.
@@ -64,7 +65,7 @@ func (a *advert) judge(ctx context.Context, now time.Time) (why cause, wait time
 	limit, since := a.timing.Connect, idleSince
 	if in.kind == config.RegisterWatcher {
 		// Kubelet's plugin watcher finds the file when kubelet runs.
-		if kubelet == (fileID{}) || accepts(ctx, a.plugin.watch.socket) != nil {
+		if kubelet == (fileID{}) || kubeletdir.Dial(ctx, a.plugin.watch.socket) != nil {
 			a.setPhase(StateWaiting)
 			return "", a.timing.Poll
 		}

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/server"
 )
 
@@ -30,9 +31,6 @@ const (
 	hidden = "."
 	// processLength is the length of the process's ID in a name.
 	processLength = 8
-	// acceptLimit bounds an attempt to connect. A local connection takes so long only if the
-	// other process, or the machine, is stopped.
-	acceptLimit = 10 * time.Second
 	// restOfName is the length of a name without the slug: the prefixes, the process's ID, up
 	// to 10 digits, two dashes and the suffix.
 	restOfName = len(hidden+socketPrefix) + processLength + 10 + 2 + len(socketSuffix)
@@ -106,7 +104,7 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) error {
 				continue
 			}
 			path := filepath.Join(dir, entry.Name())
-			if err := accepts(ctx, path); !errors.Is(err, syscall.ECONNREFUSED) {
+			if err := kubeletdir.Dial(ctx, path); !errors.Is(err, syscall.ECONNREFUSED) {
 				continue
 			}
 			if err := s.remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +125,7 @@ func (p *Plugin) OtherSockets(ctx context.Context) []string {
 		entries, _ := os.ReadDir(dir) // registration reports a directory that cannot be read
 		for _, entry := range entries {
 			path := filepath.Join(dir, entry.Name())
-			if entry.Type()&fs.ModeSocket != 0 && path != p.watch.socket && !p.sockets.isOwn(entry.Name()) && accepts(ctx, path) == nil {
+			if entry.Type()&fs.ModeSocket != 0 && path != p.watch.socket && !p.sockets.isOwn(entry.Name()) && kubeletdir.Dial(ctx, path) == nil {
 				found = append(found, path)
 			}
 		}
@@ -163,17 +161,6 @@ func listen(path string) (*net.UnixListener, error) {
 	}
 	listener.SetUnlinkOnClose(false)
 	return listener, nil
-}
-
-// accepts returns nil if a process listens on a unix socket.
-func accepts(ctx context.Context, path string) error {
-	ctx, cancel := context.WithTimeout(ctx, acceptLimit)
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
 }
 
 // fileID differs between two files of one name. The inode number is not enough: some file

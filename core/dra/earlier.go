@@ -13,6 +13,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -54,7 +55,7 @@ func (f *Frontend) listEarlier(ctx context.Context) (names []string, err error) 
 	}
 	for _, slice := range all.Items {
 		name := slice.Spec.Driver
-		if !slices.Contains(names, name) && slices.ContainsFunc(slice.Spec.Devices, hasFacts) && !isServed(ctx, filepath.Join(f.opts.KubeletRootDir, "plugins", name, "dra.sock")) {
+		if !slices.Contains(names, name) && slices.ContainsFunc(slice.Spec.Devices, hasFacts) && kubeletdir.Dial(ctx, filepath.Join(f.opts.KubeletRootDir, "plugins", name, "dra.sock")) != nil {
 			names = append(names, name)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"time"
 
+	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/server"
 )
 
@@ -24,7 +24,7 @@ func listen(ctx context.Context, path string) (*socket, error) {
 	if len(path) > server.MaxPath {
 		return nil, fmt.Errorf("the path of the socket %s has %d characters, at most %d are possible: give the driver a shorter name (dra.driver of the backend)", path, len(path), server.MaxPath)
 	}
-	if isServed(ctx, path) {
+	if kubeletdir.Dial(ctx, path) == nil {
 		return nil, fmt.Errorf("another program serves a driver of that name on this node, at %s, and kubelet uses the one that registered last: "+
 			"remove it, or give this one another name (dra.driver of the backend)", path)
 	}
@@ -41,16 +41,6 @@ func listen(ctx context.Context, path string) (*socket, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return s, nil
-}
-
-// isServed reports whether a program listens on a socket.
-func isServed(ctx context.Context, path string) bool {
-	connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
-	if err != nil {
-		return false
-	}
-	_ = connection.Close()
-	return true
 }
 
 // isInPlace reports whether the path is still that of this socket.

@@ -16,13 +16,14 @@ import (
 // device-plugins.
 const Default = "/var/lib/kubelet"
 
-// dialTimeout is the longest time that a socket on this node takes to accept.
-const dialTimeout = 2 * time.Second
+// dialTimeout bounds an attempt to connect. A local connection takes so long only if the other process, or the machine,
+// is stopped.
+const dialTimeout = 10 * time.Second
 
 // Socket is the pod-resources socket of a kubelet with that root directory.
 func Socket(root string) string { return filepath.Join(root, "pod-resources", "kubelet.sock") }
 
-// Dial returns nil if a process accepts connections at a socket. It sends nothing.
+// Dial returns nil if a process accepts connections at a unix socket, kubelet or a plugin. It sends nothing.
 func Dial(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
