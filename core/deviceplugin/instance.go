@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -13,12 +12,12 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/kubeletdir"
 )
 
 // maxRequest is the size of the largest request that is accepted, in bytes: kubelet lists all
@@ -159,12 +158,7 @@ func (in *instance) close() {
 // register calls Register. Kubelet connects to the instance and gets its options before it
 // answers.
 func (a *advert) register(ctx context.Context, in *instance) error {
-	conn, err := grpc.NewClient("passthrough:///kubelet",
-		grpc.WithAuthority("localhost"),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", a.plugin.watch.socket)
-		}))
+	conn, err := kubeletdir.Connect(a.plugin.watch.socket)
 	if err != nil {
 		return fmt.Errorf("connect to kubelet: %w", err)
 	}

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/accelmux/accelmux/core/kubeletdir"
 )
 
 // maxListSize bounds kubelet's response in bytes. Kubelet accepts 4 MiB for one resource;
@@ -97,12 +97,7 @@ func (c *client) Get(ctx context.Context, namespace, pod string) (*podresourcesv
 
 // connect makes a connection for one call.
 func (c *client) connect() (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("passthrough:///kubelet",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
-		}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxListSize)))
+	conn, err := kubeletdir.Connect(c.socket, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxListSize)))
 	if err != nil {
 		return nil, fmt.Errorf("connect to kubelet's pod-resources API at %s: %w", c.socket, err)
 	}
