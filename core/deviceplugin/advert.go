@@ -49,7 +49,7 @@ type advert struct {
 	failures    int
 	lastFailure time.Time
 	refused     bool
-	lastKubelet fileID
+	lastKubelet kubeletdir.FileID
 
 	mu      sync.Mutex
 	now     *view
@@ -170,14 +170,14 @@ func (a *advert) replace(ctx context.Context, why cause) error {
 // does, and makes it the current instance.
 func (a *advert) startInstance(ctx context.Context, why cause) error {
 	kind := a.view().registration
-	var kubelet fileID
+	var kubelet kubeletdir.FileID
 	if kind != config.RegisterWatcher {
 		kubelet = a.awaitKubelet(ctx)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	a.lastKubelet = identify(a.plugin.watch.socket)
+	a.lastKubelet = kubeletdir.Identify(a.plugin.watch.socket)
 	a.makeRoom(ctx)
 	in, err := a.listen(kind, kubelet)
 	if err != nil {
@@ -212,7 +212,7 @@ func (a *advert) pause(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		_, _, changed := a.plugin.watch.current()
-		if kubelet := identify(a.plugin.watch.socket); kubelet != a.lastKubelet && kubelet != (fileID{}) {
+		if kubelet := kubeletdir.Identify(a.plugin.watch.socket); kubelet != a.lastKubelet && kubelet != (kubeletdir.FileID{}) {
 			a.failures = 0
 			return
 		}
@@ -229,20 +229,20 @@ func (a *advert) pause(ctx context.Context) {
 
 // awaitKubelet waits until kubelet accepts connections, and returns the ID of its socket.
 // Kubelet deletes the sockets that it finds before it accepts any.
-func (a *advert) awaitKubelet(ctx context.Context) fileID {
-	var before fileID
+func (a *advert) awaitKubelet(ctx context.Context) kubeletdir.FileID {
+	var before kubeletdir.FileID
 	refusals := 0
 	var since time.Time
 	for {
 		_, _, changed := a.plugin.watch.current()
-		kubelet := identify(a.plugin.watch.socket)
+		kubelet := kubeletdir.Identify(a.plugin.watch.socket)
 		if kubelet != before {
 			before, refusals, since = kubelet, 0, time.Now()
 		}
 		pause := never
-		if kubelet != (fileID{}) {
+		if kubelet != (kubeletdir.FileID{}) {
 			err := kubeletdir.Dial(ctx, a.plugin.watch.socket)
-			if err == nil && kubelet == identify(a.plugin.watch.socket) {
+			if err == nil && kubelet == kubeletdir.Identify(a.plugin.watch.socket) {
 				return kubelet
 			}
 			// A kubelet that does not listen yet on the socket refuses for a moment.
@@ -255,7 +255,7 @@ func (a *advert) awaitKubelet(ctx context.Context) fileID {
 			a.note("kubelet is not there: " + a.plugin.watch.socket + " does not exist; the resource is registered as soon as it does")
 		}
 		if ctx.Err() != nil {
-			return fileID{}
+			return kubeletdir.FileID{}
 		}
 		a.setPhase(StateWaiting)
 		a.sleep(ctx, pause, changed)
@@ -265,7 +265,7 @@ func (a *advert) awaitKubelet(ctx context.Context) fileID {
 // listen returns a new instance that serves on a new socket. It offers the options that the
 // view needs and those of an instance with a stream: options are removed only when nothing is
 // advertised.
-func (a *advert) listen(kind config.Registration, kubelet fileID) (*instance, error) {
+func (a *advert) listen(kind config.Registration, kubelet kubeletdir.FileID) (*instance, error) {
 	dir := a.plugin.opts.Dir
 	if kind == config.RegisterWatcher {
 		dir = a.plugin.opts.RegistryDir

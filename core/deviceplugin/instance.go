@@ -34,7 +34,7 @@ type instance struct {
 	advert  *advert
 	kind    config.Registration
 	path    string
-	kubelet fileID // the kubelet.sock that it was registered with
+	kubelet kubeletdir.FileID // the kubelet.sock that it was registered with
 	options *pluginapi.DevicePluginOptions
 	server  *grpc.Server
 	served  chan struct{} // closed when Serve has returned
@@ -52,9 +52,9 @@ type instance struct {
 	idleSince, openedAt time.Time
 }
 
-func newInstance(a *advert, kind config.Registration, path string, kubelet fileID, options *pluginapi.DevicePluginOptions) (*instance, error) {
+func newInstance(a *advert, kind config.Registration, path string, kubelet kubeletdir.FileID, options *pluginapi.DevicePluginOptions) (*instance, error) {
 	listener, err := listen(path)
-	if err != nil && identify(filepath.Dir(path)) == (fileID{}) {
+	if err != nil && kubeletdir.Identify(filepath.Dir(path)) == (kubeletdir.FileID{}) {
 		return nil, errors.New(noDirectory(filepath.Dir(path)))
 	}
 	if err != nil {

@@ -32,7 +32,7 @@ func (c cause) isFailure() bool {
 // judge returns why the current instance must be replaced, or "" and how long to wait before
 // judging again if there is no event.
 func (a *advert) judge(ctx context.Context, now time.Time) (why cause, wait time.Duration) {
-	kubelet := identify(a.plugin.watch.socket)
+	kubelet := kubeletdir.Identify(a.plugin.watch.socket)
 	_, kubeletSince, _ := a.plugin.watch.current()
 	a.mu.Lock()
 	in, v := a.current, a.now
@@ -45,11 +45,11 @@ func (a *advert) judge(ctx context.Context, now time.Time) (why cause, wait time
 
 	// A change waits for kubelet's first stream, or for the end of Timing.Connect: an
 	// instance that is closed while kubelet connects would break that stream.
-	changeable := streamed || kubelet == fileID{}
+	changeable := streamed || kubelet == kubeletdir.FileID{}
 	switch {
-	case identify(in.path) == fileID{}:
+	case kubeletdir.Identify(in.path) == kubeletdir.FileID{}:
 		return causeRemoved, 0
-	case in.kind != config.RegisterWatcher && kubelet != fileID{} && kubelet != in.kubelet:
+	case in.kind != config.RegisterWatcher && kubelet != kubeletdir.FileID{} && kubelet != in.kubelet:
 		return causeNewKubelet, 0
 	case superseded:
 		return causeNoSuccessor, 0
@@ -65,7 +65,7 @@ func (a *advert) judge(ctx context.Context, now time.Time) (why cause, wait time
 	limit, since := a.timing.Connect, idleSince
 	if in.kind == config.RegisterWatcher {
 		// Kubelet's plugin watcher finds the file when kubelet runs.
-		if kubelet == (fileID{}) || kubeletdir.Dial(ctx, a.plugin.watch.socket) != nil {
+		if kubelet == (kubeletdir.FileID{}) || kubeletdir.Dial(ctx, a.plugin.watch.socket) != nil {
 			a.setPhase(StateWaiting)
 			return "", a.timing.Poll
 		}

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/accelmux/accelmux/core/kubeletdir"
 	"github.com/accelmux/accelmux/core/server"
@@ -161,24 +160,4 @@ func listen(path string) (*net.UnixListener, error) {
 	}
 	listener.SetUnlinkOnClose(false)
 	return listener, nil
-}
-
-// fileID differs between two files of one name. The inode number is not enough: some file
-// systems use it again immediately.
-type fileID struct {
-	device, inode uint64
-	modified      time.Time
-}
-
-// identify returns the ID of a file, zero if it does not exist.
-func identify(path string) fileID {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return fileID{}
-	}
-	id := fileID{modified: info.ModTime()}
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		id.device, id.inode = sys.Dev, sys.Ino
-	}
-	return id
 }

@@ -37,7 +37,7 @@ type kubeletWatch struct {
 	log      *slog.Logger
 
 	mu      sync.Mutex
-	kubelet fileID
+	kubelet kubeletdir.FileID
 	since   time.Time // when kubelet was set
 	trouble string
 	changed chan struct{} // closed and replaced at every event and poll
@@ -58,7 +58,7 @@ func newKubeletWatch(opts Options) *kubeletWatch {
 
 // current returns the ID of kubelet.sock (zero if it does not exist), since when it has been
 // so, and a channel that is closed at the next event or poll.
-func (w *kubeletWatch) current() (kubelet fileID, since time.Time, changed <-chan struct{}) {
+func (w *kubeletWatch) current() (kubelet kubeletdir.FileID, since time.Time, changed <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.kubelet, w.since, w.changed
@@ -75,12 +75,12 @@ func (w *kubeletWatch) run(ctx context.Context) {
 		watched := files.Renew()
 		w.check(by)
 		kubelet, _, _ := w.current()
-		if kubelet == (fileID{}) && !absent {
+		if kubelet == (kubeletdir.FileID{}) && !absent {
 			w.log.Info("waiting for kubelet: its registration socket does not exist", "socket", w.socket)
 		}
-		absent = kubelet == fileID{}
+		absent = kubelet == kubeletdir.FileID{}
 		pause := w.poll
-		if watched && kubelet != (fileID{}) {
+		if watched && kubelet != (kubeletdir.FileID{}) {
 			pause *= calmFactor
 		}
 		by = files.Wait(ctx, pause)
@@ -96,15 +96,15 @@ func (w *kubeletWatch) relevant(event fsnotify.Event) bool {
 // check reads the state of kubelet.sock and wakes those who wait on changed. by is what led to
 // it, for the log.
 func (w *kubeletWatch) check(by string) {
-	id := identify(w.socket)
+	id := kubeletdir.Identify(w.socket)
 	w.mu.Lock()
-	came := id != w.kubelet && id != fileID{}
+	came := id != w.kubelet && id != kubeletdir.FileID{}
 	if id != w.kubelet {
 		w.kubelet, w.since = id, time.Now()
 	}
 	before := w.trouble
 	w.trouble = ""
-	if id == (fileID{}) && time.Since(w.since) >= w.patience {
+	if id == (kubeletdir.FileID{}) && time.Since(w.since) >= w.patience {
 		w.trouble = w.diagnose()
 	}
 	now := w.trouble
@@ -121,7 +121,7 @@ func (w *kubeletWatch) check(by string) {
 
 // diagnose returns what is missing and what to check if there is no kubelet.sock.
 func (w *kubeletWatch) diagnose() string {
-	if identify(w.dirs[0]) == (fileID{}) {
+	if kubeletdir.Identify(w.dirs[0]) == (kubeletdir.FileID{}) {
 		return noDirectory(w.dirs[0])
 	}
 	return "kubelet's socket " + w.socket + " does not exist: does kubelet run, and is --kubelet-dir right?" + fixedPlace(w.dirs[0])

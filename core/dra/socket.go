@@ -16,7 +16,7 @@ import (
 type socket struct {
 	*net.UnixListener
 	path string
-	made os.FileInfo
+	made kubeletdir.FileID
 }
 
 // listen makes a socket, in place of one on which no process listens.
@@ -36,17 +36,12 @@ func listen(ctx context.Context, path string) (*socket, error) {
 		return nil, err
 	}
 	listener.SetUnlinkOnClose(false)
-	s := &socket{UnixListener: listener, path: path}
-	if s.made, err = os.Lstat(path); err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	return s, nil
+	return &socket{listener, path, kubeletdir.Identify(path)}, nil
 }
 
 // isInPlace reports whether the path is still that of this socket.
 func (s *socket) isInPlace() bool {
-	now, err := os.Lstat(s.path)
-	return err == nil && os.SameFile(s.made, now)
+	return s.made != kubeletdir.FileID{} && s.made == kubeletdir.Identify(s.path)
 }
 
 // Close implements net.Listener.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,7 +24,7 @@ type client struct {
 	// quiet is how long a kubelet that has just started gets no List call.
 	quiet time.Duration
 	// server is the kubelet process, by its socket, and upSince when it began to serve.
-	server  identity
+	server  kubeletdir.FileID
 	upSince time.Time
 	// checked is the time of the last successful stat of the socket; zero before the first.
 	checked time.Time
@@ -41,12 +40,6 @@ type startingError struct{ left time.Duration }
 
 func (e *startingError) Error() string {
 	return fmt.Sprintf("kubelet has just started; the agent will list its pods in %v", e.left.Round(time.Millisecond))
-}
-
-// identity identifies a kubelet process: each makes its own socket.
-type identity struct {
-	device, inode uint64
-	made          time.Time
 }
 
 // List makes a connection for each call: kubelet may have been replaced since, and a
@@ -113,10 +106,7 @@ func (c *client) check(now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("stat kubelet's pod-resources socket: %w", err)
 	}
-	id := identity{made: info.ModTime()}
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		id.device, id.inode = uint64(sys.Dev), sys.Ino //nolint:unconvert // not the same type everywhere
-	}
+	id := kubeletdir.IdentityOf(info)
 	before := c.checked
 	c.checked = now
 	if id == c.server {
@@ -124,7 +114,7 @@ func (c *client) check(now time.Time) error {
 	}
 	// The age of a new socket comes from the wall clock, once. A socket from the future has
 	// age 0. A socket that is new since the last check is at most as old as that check.
-	age := max(now.Sub(id.made), 0)
+	age := max(now.Sub(id.Modified), 0)
 	if !before.IsZero() {
 		age = min(age, max(now.Sub(before), 0))
 	}
