@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
 )
 
 // Bounds on a document with its aliases expanded, so that a small file cannot use much
