@@ -19,7 +19,7 @@
 //   - An event of the kernel asks for a scan: 250 ms later, so that a burst causes one, and
 //     at most once a second.
 //   - While something is missing (a device node, a part that the driver lists and cannot
-//     read, everything) scans come after 1 s, 2 s, 4 s, up to the interval.
+//     read, a unit that does not answer, everything) scans come after 1 s, 2 s, 4 s, up to the interval.
 //   - What could not be looked at is unread in the inventory, never gone: all devices of the driver if nothing could be
 //     read (Scan.Err), those that a problem made the scan leave out (Problem.Lost), and those whose hardware is on the PCI
 //     bus without the driver (Scan.Away). A process that has no result of a scan after 5 s says so of all devices.
@@ -84,7 +84,8 @@
 //
 // Scans that began before the end of an operation are ignored for its devices. [Engine.Scan]
 // waits for a scan that began after the call. After a reset it waits, for at most 30 s,
-// until all devices are back; that scan shows whether the reset helped. A reset may exclude
+// until all devices are back and can be read; that scan shows whether the reset helped. Meanwhile
+// they have the fault "resetting". A reset may exclude
 // all else (Options.ExclusiveReset): it waits for the scan in progress and for operations on
 // other units of the driver, and none begins before it has ended.
 //

@@ -62,9 +62,10 @@ type Scan struct {
 	Problems []Problem
 	// Unstable: the machine changed during each attempt to read it.
 	Unstable bool
-	// Unloaded: the kernel driver is not loaded, so nothing else is known.
+	// Unloaded: the kernel driver is not loaded, so it sets up again what was not found when that comes back.
 	Unloaded bool
-	// Absent is why known units were not found though their hardware is there, by ID, if the driver knows it.
+	// Absent is why known units were not found though their hardware is there, by ID, if the driver knows it. They are
+	// kept also where sysfs has nothing in their place, as on machines that list devices which it never had.
 	Absent map[string]*sdk.Health
 	// Away are the PCI functions whose devices were not looked at, as the driver has not got them, though the hardware is
 	// there, and why.
@@ -103,6 +104,9 @@ type Unit struct {
 	// Objects are directories that no unit of another driver may have, for drivers that could list the same by
 	// other IDs; mostly none.
 	Objects []string
+	// Err is why the driver could not read the unit, which is what it was before. That is no evidence of recovery; after
+	// a reset the unit is awaited.
+	Err error
 	// Devices may be none, as of a function that only manages others.
 	Devices []Device
 	// Vendor is the vendor's own.

@@ -110,8 +110,10 @@ func (f *fake) count() int {
 
 // unit and device find one to change; the caller holds the lock.
 func (f *fake) unit(id string) *Unit {
-	i := slices.IndexFunc(f.result.Units, func(u Unit) bool { return u.ID == id })
-	return &f.result.Units[i]
+	if i := slices.IndexFunc(f.result.Units, func(u Unit) bool { return u.ID == id }); i >= 0 {
+		return &f.result.Units[i]
+	}
+	return &Unit{}
 }
 
 func (f *fake) device(id string) *Device {

@@ -15,6 +15,9 @@ const busyLimit = 2 * time.Minute
 // health returns the health of a device.
 func (l *loop) health(d *KnownDevice, now time.Time) *sdk.Health {
 	own, shared := l.set.Vendor.Faults(d)
+	if d.awaited(now) {
+		return sdk.Fault("resetting", sdk.RecoverySelf, "it was reset and does not answer yet")
+	}
 	own = sdk.Graver(own, stuck(d.busy, now))
 	// Of equal faults the first counts: an operation explains the others.
 	worst := sdk.Graver(d.operation.fault(), stuck(d.Unit.resetting, now))

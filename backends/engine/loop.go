@@ -109,6 +109,9 @@ func (l *loop) pause(now time.Time) time.Duration {
 			if at := d.busy.Add(busyLimit); !d.busy.IsZero() && at.After(now) {
 				sooner(at)
 			}
+			if d.awaited(now) {
+				sooner(d.resetAt.Add(answerLimit))
+			}
 		}
 	}
 	return max(until.Sub(now), 0)

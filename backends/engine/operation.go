@@ -135,6 +135,7 @@ func (l *loop) end(o *operation, targets []Target, op Operation, err error) {
 func (d *KnownDevice) reset() {
 	at := d.Unit.source.begun
 	d.renew(at)
+	d.resetAt = time.Now()
 	for _, known := range d.Unit.roster.units {
 		if known.source != d.Unit.source || known.Unit.Board != d.Unit.Unit.Board {
 			continue

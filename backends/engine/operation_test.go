@@ -132,6 +132,57 @@ func TestReset(t *testing.T) {
 	}, f)
 }
 
+// A unit that cannot be read, or is not found, after its reset has the fault "resetting" until it answers, for the same
+// limit as the caller of the reset waits; that it could not be read is no evidence.
+func TestAwaitedAfterReset(t *testing.T) {
+	for name, silent := range map[string]func(f *fake){
+		"not read": func(f *fake) { f.unit("a").Err = errors.New("no answer") },
+		"not found": func(f *fake) {
+			f.result.Units, f.result.Absent = nil, map[string]*sdk.Health{"a": sdk.Fault("away", sdk.RecoveryReboot, "x")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
+			run(t, time.Second, func(r *rig) {
+				r.wait("a0=")
+				f.fail("a0", "broken", sdk.RecoveryReset)
+				r.wait("a0=broken")
+				answers := func() { f.result = Scan{Units: []Unit{unitOf("a", 1, "a0")}} }
+				var after time.Duration
+				f.set(func() {
+					f.reset = func(context.Context) error {
+						f.set(func() { silent(f); f.reset = nil })
+						time.AfterFunc(after, func() { f.set(answers) })
+						return nil
+					}
+				})
+				after = answerLimit / 2
+				reset := f.reset
+				for _, inv := range r.During(func() { r.do(errorOf(r.reset("a0"))) }) {
+					if c := codes(inv); c != "a0=broken" && c != "a0=resetting" && c != "a0=recovered" {
+						t.Errorf("meanwhile %s", c)
+					}
+				}
+				r.wait("a0=recovered")
+				after = 2 * answerLimit
+				f.set(func() { f.reset = reset })
+				r.says("one that does not answer", errors.New(r.reset("a0")), "not all of the devices answer")
+				if name == "not found" {
+					r.wait("a0=away")
+				}
+				r.wait("a0=recovered")
+			}, f)
+		})
+	}
+}
+
+func errorOf(failed string) error {
+	if failed == "" {
+		return nil
+	}
+	return errors.New(failed)
+}
+
 // Nothing is reset with others that the call does not name; a group is reset at once.
 func TestResetGroup(t *testing.T) {
 	a, b := unitOf("a", 1, "a0"), unitOf("b", 2, "b0")

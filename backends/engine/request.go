@@ -159,7 +159,7 @@ func (l *loop) answer() {
 			if s.last.number <= w.begun[d.Stable.ID] {
 				return false
 			}
-			if w.back && (d.operation != nil || !d.busy.IsZero() || d.missing != nil || d.Unit.absent != nil) {
+			if w.back && (d.operation != nil || !d.busy.IsZero() || !d.answers()) {
 				s.scanAt(s.lastScan.Add(settle))
 				return false
 			}

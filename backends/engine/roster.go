@@ -131,8 +131,8 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 		if known.source != s || present[id] {
 			continue
 		}
-		gone := !found.slots[id].occupied || replaced[known.Unit.Dir]
-		if gone || known.Unit.PCI != nil && occupied[known.Unit.PCI.Address] {
+		gone := !found.slots[id].occupied || replaced[known.Unit.Dir] || known.Unit.PCI != nil && occupied[known.Unit.PCI.Address]
+		if gone && found.Absent[id] == nil {
 			delete(r.units, id) // unplugged, and maybe another one is in its slot
 			if found.slots[id].unplugged && len(r.unplugged) < maxUnplugged {
 				r.unplugged[id] = true
@@ -231,7 +231,7 @@ func (u *KnownUnit) miss(by scan, remember Rememberer) {
 	reason := by.reason(u.Unit)
 	switch why := by.Absent[u.Unit.ID]; {
 	case why != nil:
-		u.absent = why
+		u.absent, u.released = why, u.released || by.Unloaded
 	case by.Unloaded:
 		u.released = true
 		u.absent = sdk.Fault("driver-away", self, fmt.Sprintf("the driver of the %s (%s) is not loaded: load it, or wait until it is", noun, u.source.driver.Name()))
@@ -271,8 +271,21 @@ func (d *KnownDevice) found(read Device, by scan, now time.Time, remember Rememb
 	}
 	d.busy = time.Time{}
 	remember.Found(d, read)
-	d.Stable, d.stableAt = read, by.number
+	if d.Stable = read; d.Unit.Unit.Err != nil {
+		return
+	}
+	d.stableAt, d.resetAt = by.number, time.Time{}
 	d.recover()
+}
+
+// awaited reports whether the device was reset and does not answer yet, for answerLimit at most.
+func (d *KnownDevice) awaited(now time.Time) bool {
+	return !d.resetAt.IsZero() && now.Before(d.resetAt.Add(answerLimit)) && !d.answers()
+}
+
+// answers reports whether the last scan found the device, and could read its unit.
+func (d *KnownDevice) answers() bool {
+	return d.missing == nil && d.Unit.absent == nil && d.Unit.Unit.Err == nil
 }
 
 // recover sets recovered once a scan, and a reading of required sensors, came after a reset

@@ -58,6 +58,7 @@ func TestAbsent(t *testing.T) {
 		lost := func(device string) []Problem {
 			return []Problem{{Device: device, Lost: true, Err: errors.New("cut off")}}
 		}
+		away := map[string]*sdk.Health{"b": sdk.Fault("away", sdk.RecoverySelf, "x")}
 		for _, c := range []struct {
 			code    string
 			change  func()
@@ -70,12 +71,14 @@ func TestAbsent(t *testing.T) {
 			{"b0=card-incomplete", func() {}, Scan{Units: []Unit{a}}, false},
 			{"b0=region-incomplete", func() {}, Scan{Units: []Unit{a, half}, Problems: lost("0000:02:00.0 port.1")}, false},
 			{"b0=driver-away", func() {}, Scan{Unloaded: true}, true},
+			{"b0=away", func() { r.do(os.RemoveAll(r.function(b))) }, Scan{Units: []Unit{a}, Absent: away}, false}, // never in sysfs
+			{"b0=away", func() {}, Scan{Units: []Unit{a}, Absent: away, Unloaded: true}, true},
 			{"b0=card-gone", func() { r.do(os.Remove(r.function(b) + "/vendor")) }, Scan{Units: []Unit{a}}, false},
 		} {
 			c.change()
 			f.set(func() { f.result = c.result })
 			first := "a0= "
-			if c.result.Unloaded {
+			if c.result.Unloaded && len(c.result.Units) == 0 {
 				first = "a0=driver-away "
 			}
 			if inv := r.wait(first + c.code); inv.GetDevices()[1].GetAttributes()["content"].GetStringValue() != "x" {
@@ -84,7 +87,7 @@ func TestAbsent(t *testing.T) {
 			r.plug(b, "fake")
 			f.set(func() { f.result = Scan{Units: []Unit{a, b}} })
 			switch {
-			case c.result.Unloaded:
+			case c.result.Unloaded && len(c.result.Units) == 0:
 				r.wait("a0=recovered b0=recovered")
 				r.lost = nil
 				f.fail("a0", "x", sdk.RecoveryReset)

@@ -197,7 +197,7 @@ func (l *loop) untilNext(s *source, found scan) time.Duration {
 	pause := l.set.Interval
 	missing := found.Err != nil || slices.ContainsFunc(found.Problems, func(p Problem) bool { return p.Lost })
 	for _, unit := range found.Units {
-		missing = missing || slices.ContainsFunc(unit.Devices, func(d Device) bool { return d.EditsErr != nil })
+		missing = missing || unit.Err != nil || slices.ContainsFunc(unit.Devices, func(d Device) bool { return d.EditsErr != nil })
 	}
 	_, polls := s.driver.(Poller)
 	switch {

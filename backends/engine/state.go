@@ -174,7 +174,9 @@ type KnownDevice struct {
 	renewed   bool
 	renewedAt uint64
 	recovered bool
-	// stableAt is the number of the last scan that found it, and not busy.
+	// resetAt is the time of a reset after which it has not answered yet; see awaited.
+	resetAt time.Time
+	// stableAt is the number of the last scan that read it, and not busy.
 	stableAt uint64
 	// ownFault: since it was last recovered it had a fault of its own that needs a reset, a reboot or a replacement.
 	ownFault bool
