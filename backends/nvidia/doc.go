@@ -1,15 +1,14 @@
 // Package nvidia is the backend for NVIDIA GPUs.
 //
-//	NVML ──► driver ──► source ──► gpu.Records ──► units ──► engine ──► the core
-//	events ──► monitor ───┘            │                       ▲
-//	                                   └──► gpu.Verdicts ──► vendor
+//	NVML ──► driver ──► source.Scan ──► gpu.Reading ──► engine's roster ──► vendor ──► the core
+//	events ─► monitor: read that GPU ─► gpu.Memory, of the unit ────────────────┘
 //
-// Package engine has the loop: scans, lasting faults, resets, telemetry. This package has the
-// parts for NVIDIA. A source reads all GPUs in a scan, or those of events at once, and has package
-// gpu judge their health. The vendor describes them for the core, with the newest verdicts.
-// What outlives a scan is in state.
+// Package engine has the loop: scans, missing GPUs, lasting faults, resets, telemetry. This package has the
+// parts for NVIDIA. A source reads all GPUs in a scan, and remembers nothing of them. The monitor receives events,
+// reads their GPUs at once, and has the loop give both to the memory of the unit. The vendor judges a GPU by its memory, and
+// describes it for the core. The connection keeps the driver and its stream of events open between scans and over changes of
+// settings.
 //
-// The package calls no NVML itself: package driver does. Package monitor keeps the driver open and
-// receives its events, package xid has the meanings of XIDs, and package edits finds the device
-// nodes.
+// The package calls no NVML itself: package driver does. Package gpu has what is known of one GPU and its health, package xid
+// the meanings of XIDs, and package edits finds the device nodes.
 package nvidia

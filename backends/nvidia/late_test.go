@@ -22,7 +22,7 @@ import (
 func TestLostGPUThatAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := drivertest.New("H100 80GB", 2)
-		r := start(t, lib, 2, rarely)
+		r := start(t, lib, 2, `{"edits": {"mode": "runtime"}, "rescan": "10s"}`)
 		r.Until("two healthy GPUs", healthy(2))
 		r.rest(time.Minute)
 		recovered := func(inv *backendv1.Inventory) bool { return healthAt(1, inv).GetRecovered() }

@@ -92,9 +92,9 @@ func (r *rig) watch() {
 	r.t.Helper()
 	r.t.Cleanup(func() {
 		// A process would end here; the next test must not run beside releases of this one.
-		r.backend.state.scans.Lock()   // a scan that had begun may add releases
-		r.backend.state.scans.Unlock() //nolint:staticcheck // it only waits
-		r.backend.state.Wait()
+		r.backend.conn.scanning.Lock()   // a scan that had begun may add releases
+		r.backend.conn.scanning.Unlock() //nolint:staticcheck // it only waits
+		r.backend.conn.releases.Wait()
 	})
 	r.Watched = sdktest.Watch(r.t, r.Server, 200*time.Millisecond, patience.Long)
 	r.Check = manifests.Declared(r.t, manifests.Load(r.t, "manifest.yaml"), "{}")
@@ -188,13 +188,13 @@ func (r *rig) scan(ids ...string) engine.Seen {
 // be due: closing waits for a clock, which stands still in a bubble while a scan waits for the lock.
 func (r *rig) reopen(change func()) {
 	r.t.Helper()
-	s := r.backend.state
-	s.scans.Lock()
-	if err := s.Close(r.t.Context()); err != nil {
+	c := r.backend.conn
+	c.scanning.Lock()
+	if err := c.Close(r.t.Context()); err != nil {
 		r.t.Error(err)
 	}
 	change()
-	s.scans.Unlock()
+	c.scanning.Unlock()
 	if err := r.backend.Do(r.t.Context(), engine.Known.ScanNow); err != nil {
 		r.t.Error(err)
 	}

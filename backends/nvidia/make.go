@@ -91,7 +91,7 @@ func (b *Backend) make(ctx context.Context, cfg *config, holder string, t engine
 
 // driver returns the driver; a closed one before the first scan.
 func (b *Backend) driver() *driver.Driver {
-	if d := b.state.Driver(); d != nil {
+	if d := b.conn.driver.Load(); d != nil {
 		return d
 	}
 	return driver.New(driver.Options{})
@@ -137,7 +137,7 @@ func (b *Backend) forget(ctx context.Context, cfg *config, id string) error {
 	if err := b.Do(ctx, func(known engine.Known) { read = known.Scanned() }); err != nil {
 		return err
 	}
-	if !read || !b.state.forgotten.Load() {
+	if !read || !b.forgotten.Load() {
 		return fmt.Errorf("whether the MIG device %s exists is unknown until all GPUs can be read: it is released then", id)
 	}
 	return cfg.made.Remove(id)

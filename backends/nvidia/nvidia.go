@@ -7,10 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/mps"
+	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
@@ -21,8 +24,15 @@ var manifest string
 // Backend is the NVIDIA backend. Make it with [New].
 type Backend struct {
 	*engine.Engine
-	log   *slog.Logger
-	state *state
+	log  *slog.Logger
+	exit func(code int)
+	conn *connection
+	mps  *mps.Client
+	// resetter runs resets and what else nvidia-smi does, one at a time.
+	resetter *reset.Runner
+	// forgotten: all GPUs were read, and MIG devices of the record that did not outlive the last boot were
+	// removed from it.
+	forgotten atomic.Bool
 
 	mu      sync.Mutex
 	cfg     *config
@@ -46,9 +56,19 @@ func New(exit func(code int)) *Backend {
 }
 
 func newBackend(log *slog.Logger, s seams) *Backend {
-	return &Backend{log: log, state: newState(log, s), records: map[string]*made.Record{}, Engine: engine.New(engine.Options{
-		Log: log, Hardware: "GPU", Unit: "GPU", Part: "device", Listen: s.uevents, Concerns: concerns, ExclusiveReset: true,
-	})}
+	return &Backend{
+		log: log, exit: s.exit, conn: newConnection(log, s.open), mps: mps.NewClient(log, mps.DefaultTiming()), resetter: reset.NewRunner(),
+		records: map[string]*made.Record{}, Engine: engine.New(engine.Options{
+			Log: log, Hardware: "GPU", Unit: "GPU", Part: "device", Listen: s.uevents, Concerns: concerns, ExclusiveReset: true,
+		}),
+	}
+}
+
+// seams are functions that tests replace.
+type seams struct {
+	exit    func(code int)
+	open    func(driver.Options) *driver.Driver
+	uevents func(want func(uevent.Event) bool) (*uevent.Listener, error)
 }
 
 // Identity implements [sdk.Backend].
@@ -73,10 +93,9 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 		}
 	}
 	b.cfg = cfg
-	s := source{b.state, cfg}
+	s := source{b, cfg}
 	b.Engine.Configure(&engine.Settings{
-		Vendor: vendor{cfg, b.state}, Drivers: []engine.Driver{s}, Interval: cfg.rescan, Sysfs: host.Sysfs,
-		Monitor: func(ctx context.Context) { s.run(ctx, b.Engine) },
+		Vendor: vendor{cfg, b}, Drivers: []engine.Driver{s}, Interval: cfg.rescan, Sysfs: host.Sysfs, Monitor: s.monitor,
 	})
 	return nil
 }
@@ -101,6 +120,7 @@ func (b *Backend) config() *config {
 
 // Watch implements [sdk.Backend].
 func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
-	defer b.state.close()
+	defer b.mps.Close()
+	defer b.conn.end()
 	return b.Engine.Watch(ctx, out)
 }

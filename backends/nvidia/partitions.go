@@ -8,7 +8,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -37,8 +36,8 @@ type sharedInstance struct {
 
 // partitions returns the devices of a GPU in MIG mode, with the strategy dynamic. The scheduler takes the first
 // that is free and fits, so of a profile those come first that leave the lower slices to larger profiles.
-func (s *state) partitions(cfg *config, k *gpu.Record, r *reading) (all []engine.Device) {
-	g := k.GPU
+func (l lister) partitions(r *reading) (all []engine.Device) {
+	g := r.GPU
 	if len(g.Profiles) == 0 && g.Err == nil {
 		r.problems = append(r.problems, g.UUID+": the driver does not report which MIG devices the GPU can have, so none can be made for claims")
 	}
@@ -53,7 +52,7 @@ func (s *state) partitions(cfg *config, k *gpu.Record, r *reading) (all []engine
 			instances := p.find(g)
 			if len(instances) > 1 || len(instances) == 1 && instances[0].ComputeSlices < profile.Slices {
 				for i := range instances {
-					d := s.device(cfg, k, instances[i].UUID, &instances[i])
+					d := l.device(g, instances[i].UUID, &instances[i])
 					if i == 0 {
 						d.Vendor = &sharedInstance{&instances[i], p}
 					}
@@ -61,15 +60,15 @@ func (s *state) partitions(cfg *config, k *gpu.Record, r *reading) (all []engine
 				}
 				continue
 			}
-			d := engine.Device{ID: p.id(g.UUID), ResetGroup: s.group(g.UUID), Busy: k.Resetting(), Vendor: p}
+			d := engine.Device{ID: p.id(g.UUID), ResetGroup: l.group(g.UUID), Vendor: p}
 			if len(instances) == 1 {
 				p.instance = &instances[0]
-				d.Edits, d.EditsErr = k.Edits(p.instance.UUID)
-			} else if p.exists && cfg.made.Holder(d.ID) == "" { // else it is being made or destroyed
+				d.Edits, d.EditsErr = l.edits(g, d.ID, p.instance.UUID)
+			} else if p.exists && l.cfg.made.Holder(d.ID) == "" { // else it is being made or destroyed
 				d.EditsErr = errors.New("its GPU instance has no compute instance: create one, or destroy the GPU instance (nvidia-smi mig -dgi)")
 			}
 			if !p.exists { // for monitors; that the GPU has none is a problem when the partition is made
-				d.Edits, _ = k.Edits(g.UUID)
+				d.Edits, _ = l.edits(g, d.ID, g.UUID)
 			}
 			d.Name = d.ID
 			add(d)
@@ -114,15 +113,15 @@ func (p *partition) id(gpu string) string {
 
 // forgetPartitions removes from the record what no longer exists, once in a process: Prepare was not called
 // yet. MIG devices do not outlive a reboot.
-func (s *state) forgetPartitions(cfg *config, gpus []driver.GPU, units []engine.Unit) {
-	if cfg.made == nil || s.forgotten.Load() {
+func (s source) forgetPartitions(gpus []driver.GPU, units []engine.Unit) {
+	if s.cfg.made == nil || s.b.forgotten.Load() {
 		return
 	}
 	// One that cannot be read may have no unit.
 	read := !slices.ContainsFunc(gpus, func(g driver.GPU) bool { return g.Err != nil })
 	exists := map[string]bool{}
 	for _, unit := range units {
-		read = read && readingOf(unit).gpu.Err == nil
+		read = read && readingOf(unit).Err == nil
 		for _, d := range unit.Devices {
 			p := partitionOf(d)
 			exists[d.ID] = p != nil && p.exists
@@ -131,15 +130,15 @@ func (s *state) forgetPartitions(cfg *config, gpus []driver.GPU, units []engine.
 	if !read {
 		return
 	}
-	s.forgotten.Store(true)
+	s.b.forgotten.Store(true)
 	var gone []string
-	for id := range cfg.made.Devices() {
+	for id := range s.cfg.made.Devices() {
 		if !exists[id] {
 			gone = append(gone, id)
 		}
 	}
-	if err := cfg.made.Remove(gone...); err != nil {
-		s.log.Warn("MIG devices that are gone stay in the record", "devices", gone, "error", err)
+	if err := s.cfg.made.Remove(gone...); err != nil {
+		s.b.log.Warn("MIG devices that are gone stay in the record", "devices", gone, "error", err)
 	}
 }
 
@@ -165,7 +164,7 @@ func (v vendor) partition(r reading, id string, p *partition) *sdk.Device {
 	}
 	d.Attributes["profile"] = sdk.String(p.profile.Name)
 	d.Hooks = []sdk.Hook{sdk.HookPrepare, sdk.HookRelease}
-	d.Consumes = []*backendv1.CounterConsumption{p.consumes(r.gpu.UUID)}
+	d.Consumes = []*backendv1.CounterConsumption{p.consumes(r.UUID)}
 	d.Potential, d.MadeFor = !p.exists, holder
 	return d
 }
@@ -203,7 +202,7 @@ func (v vendor) CounterSets(units []*engine.KnownUnit) (sets []*sdk.CounterSet) 
 		return nil
 	}
 	for _, u := range units {
-		g, counters := readingOf(u.Unit).gpu, map[string]int64{}
+		g, counters := readingOf(u.Unit).GPU, map[string]int64{}
 		for _, p := range g.Profiles {
 			for _, at := range p.Placements {
 				for i := range at.Size {

@@ -39,13 +39,13 @@ func (b *Backend) Prepare(ctx context.Context, wanted sdk.Preparation) (map[stri
 		return isPart
 	})
 	if cfg.prepare.wanted() && len(t.Devices) > 0 {
-		steps := preparation{Targets: t, b: b, gpus: source{b.state, cfg}, resource: wanted.Resource, shared: wanted.Shared()}
+		steps := preparation{Targets: t, b: b, gpus: source{b, cfg}, resource: wanted.Resource, shared: wanted.Shared()}
 		if err := steps.steps(ctx); err != nil {
 			return nil, err
 		}
 	}
 	shares := map[string]*sdk.Edits{}
-	if err := cfg.sharing(b.state.mps).limits(wanted.Devices, t.Devices, shares); err != nil {
+	if err := cfg.sharing(b.mps).limits(wanted.Devices, t.Devices, shares); err != nil {
 		return nil, err
 	}
 	if err := b.slice(ctx, cfg, wanted.Holder.ID, p.TimeSlice, t.Devices); err != nil {
@@ -133,7 +133,7 @@ func (p *preparation) reset(ctx context.Context) error {
 		if instanceOf(t.Device) != nil {
 			why = errors.New("a reset ends MIG devices")
 		} else if why == nil {
-			why = p.gpus.free(ctx, p.gpus.together(t.Unit.ID), false)
+			why = p.gpus.freeBoard(ctx, t)
 		}
 	}
 	if len(p.shared) > 0 {
@@ -178,7 +178,7 @@ func (p *preparation) check(context.Context) error {
 		if err := p.seen.Healthy(id, false); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
-		gpu := readingOf(p.seen.Targets[id].Unit).gpu
+		gpu := readingOf(p.seen.Targets[id].Unit).GPU
 		c := gpu.Condition
 		if c.ECCUncorrected == nil || *c.ECCUncorrected == 0 {
 			continue
@@ -219,7 +219,7 @@ func (p *preparation) memory(ctx context.Context) error {
 // memoryUsed returns how much memory of the device, which is the GPU or one of its MIG devices,
 // is in use, in bytes.
 func (s source) memoryUsed(ctx context.Context, gpu, device string) (uint64, error) {
-	measured, err := s.Driver().Telemetry(ctx, gpu)
+	measured, err := s.b.conn.driver.Load().Telemetry(ctx, gpu)
 	if err != nil {
 		return 0, err
 	}

@@ -12,9 +12,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
-	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // sharing is how GPUs are shared by MPS; nil if they are not.
@@ -28,21 +26,12 @@ func (s *sharing) shareable(g driver.GPU) bool {
 	return s != nil && !g.MIGEnabled && s.config.Shares(g.UUID)
 }
 
-// plan returns the daemon's plan. A GPU with a fault is left out: CUDA cannot use the GPUs that
-// are listed after a lost one, and a server must not have a GPU open that is to be
-// reset.
-func (s *sharing) plan(r gpu.Records, table *xid.Table) *mps.Plan {
-	if s == nil {
-		return nil
+// add adds a GPU to those that the daemon is to share, with its memory. One with a fault is left out: CUDA cannot use the GPUs
+// that are listed after a lost one, and a server must not have a GPU open that is to be reset.
+func (s *sharing) add(gpus map[string]uint64, r gpu.Reading, faulty bool) {
+	if s.shareable(r.GPU) && !faulty {
+		gpus[r.UUID] = r.MemoryBytes
 	}
-	gpus := map[string]uint64{}
-	for uuid, known := range r {
-		faulty := known.Health(table).GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY
-		if s.shareable(known.GPU) && !faulty {
-			gpus[uuid] = known.GPU.MemoryBytes
-		}
-	}
-	return s.config.Plan(gpus)
 }
 
 // fault returns the fault of a shared GPU while the daemon is not ready.
@@ -100,7 +89,7 @@ func (s *sharing) limits(held []sdk.HeldDevice, gpus []engine.Target, edits map[
 	var of []string
 	var share mps.Share
 	for _, t := range gpus {
-		g := readingOf(t.Unit).gpu
+		g := readingOf(t.Unit).GPU
 		if instanceOf(t.Device) != nil || !s.shareable(g) {
 			continue
 		}
@@ -124,16 +113,16 @@ func (s *sharing) limits(held []sdk.HeldDevice, gpus []engine.Target, edits map[
 }
 
 // impossible returns problems of GPUs in the settings that cannot be shared.
-func (s *sharing) impossible(r gpu.Records) []string {
+func (s *sharing) impossible(found []gpu.Reading) []string {
 	if s == nil {
 		return nil
 	}
 	var problems []string
 	for _, uuid := range s.config.Chosen() {
-		switch known := r[uuid]; {
-		case known == nil:
+		switch i := slices.IndexFunc(found, func(r gpu.Reading) bool { return r.UUID == uuid }); {
+		case i < 0:
 			problems = append(problems, fmt.Sprintf("%s: mps.uuids names the GPU, but it is not there", uuid))
-		case known.GPU.MIGEnabled:
+		case found[i].MIGEnabled:
 			problems = append(problems, fmt.Sprintf("%s: mps.uuids names the GPU, but it is in MIG mode and is not shared", uuid))
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,9 +19,8 @@ import (
 )
 
 const (
-	// The pause before the driver is opened again doubles from retryFirst to retryLast; each is
-	// shortened by up to half at random.
-	retryFirst, retryLast = time.Second, 30 * time.Second
+	// retry is the pause before the next scan while the driver, or a device node, is not there.
+	retry = time.Second
 	// atOnce, as Scan.Next, requests the next scan at once.
 	atOnce = time.Nanosecond
 	// exitRestart is the exit status of a process that the core must start again.
@@ -34,10 +31,9 @@ const (
 // of its MIG devices.
 //
 // A scan reads all GPUs concurrently, each in its own lane, so that it takes as long as the
-// slowest. After an event only its GPU is read at once, and its verdict updated. A scan follows
-// within a second, as other GPUs may have changed without an event.
+// slowest. After an event only its GPU is read at once; see monitor.
 type source struct {
-	*state
+	b   *Backend
 	cfg *config
 }
 
@@ -46,158 +42,116 @@ func (source) Name() string { return gpu.DriverName }
 
 // Scan implements [engine.Driver].
 func (s source) Scan(known []engine.Unit) engine.Scan {
-	s.scans.Lock()
-	defer s.scans.Unlock()
-	if err := s.Ended.Err(); err != nil {
-		return engine.Scan{Err: err} // the loop has ended; close closes the driver
+	c := s.b.conn
+	c.scanning.Lock()
+	defer c.scanning.Unlock()
+	if err := c.ended.Err(); err != nil {
+		return engine.Scan{Err: err} // the loop has ended, and the driver is closed
 	}
-	began := time.Now()
-	if s.uevent.Swap(false) {
-		s.failures = 0
-		s.renew = s.renew || len(s.mismatched) > 0
+	var before []gpu.Reading
+	for _, u := range known {
+		before = append(before, readingOf(u).Reading)
 	}
-	snapshot, set, isNew, err := s.read()
+	read, err := s.read(before)
+	c.logFailure(err)
 	if err != nil {
 		return s.fail(known, err)
 	}
-	if s.failed != nil {
-		s.log.Info("NVIDIA's driver can be read again")
-	}
-	s.failed, s.failures = nil, 0
-	found := engine.Scan{}
-	if isNew { // another scan finds changes whose events came before the subscription
+	gpus, problems := gpu.Identify(read.Snapshot, before, read.mismatched, s.cfg.host)
+	found := s.list(read, gpus, known)
+	found.Problems = append(found.Problems, problems...)
+	switch {
+	case read.isNew: // another scan finds changes whose events came before the subscription
 		found.Next = atOnce
+	case slices.ContainsFunc(found.Units, lacksNode) || slices.ContainsFunc(problems, func(p engine.Problem) bool { return p.Lost }):
+		found.Next = retry
 	}
-	mismatched := s.records.Mismatches(s.cfg.host, snapshot, s.cfg.maker.MissingNode)
-	settled := slices.Equal(mismatched, s.mismatched)
-	if !settled {
-		s.mismatched, s.renew, found.Next = mismatched, len(mismatched) > 0, atOnce
-	}
-	found.Problems = s.records.Overlooked(mismatched, settled, s.records.Take(snapshot, s.cfg.host))
-	s.records.Give(set)
-	s.groups = groupsOf(snapshot)
-	if s.judge(began, slices.Collect(maps.Keys(s.records))) && found.Next == 0 {
-		found.Next = gpu.SelfTestPause
-	}
-	s.list(&found, s.cfg, snapshot, set.Problems)
+	s.want(found.Units)
 	return found
 }
 
-// read opens the driver if it is not open, reads the GPUs and makes the container edits. isNew
-// reports whether the subscription to events is new.
-func (s source) read() (snapshot driver.Snapshot, set *edits.Set, isNew bool, err error) {
-	d := s.Use(s.cfg.driver)
-	if s.renew {
-		s.renew = false
-		s.Release()
-	}
-	if err = d.Open(s.Ended); err != nil {
-		return snapshot, nil, false, err
-	}
-	// The search for the driver's files runs meanwhile: it may take as long as reading the GPUs.
-	begun := s.cfg.maker.Begin(d.Version())
-	defer begun.Wait()
-	if snapshot, err = d.Snapshot(s.Ended); err != nil {
-		return snapshot, nil, false, err
-	}
-	if isNew, err = s.Subscribe(uuids(snapshot)); err != nil {
-		return snapshot, nil, false, err
-	}
-	return snapshot, begun.Make(&snapshot), isNew, nil
+// lacksNode reports whether something is missing of which no event reports that it is there.
+func lacksNode(u engine.Unit) bool {
+	return readingOf(u).LacksNode() || slices.ContainsFunc(u.Devices, func(d engine.Device) bool { return d.EditsErr != nil })
 }
 
-// readEvents reads the GPUs of pending events and updates their verdicts. If it returns false, a
-// scan of all GPUs is necessary instead.
-func (s source) readEvents(ctx context.Context) bool {
-	s.scans.Lock()
-	defer s.scans.Unlock()
-	d, began := s.Driver(), time.Now()
-	if d == nil || ctx.Err() != nil || s.Ended.Err() != nil {
-		return false
-	}
-	var uuids []string
-	for _, e := range s.Inbox.Pending() {
-		uuids = append(uuids, s.records.Of(e))
-	}
-	if slices.Contains(uuids, "") { // the GPU has no record, or events were lost
-		return false
-	}
-	gpus, err := d.Read(s.Ended, uuids...)
-	if err != nil {
-		return false
-	}
-	s.judge(began, s.records.Update(gpus, s.cfg.host))
-	return true
+// snapshot is a snapshot of the driver, and what belongs to it.
+type snapshot struct {
+	driver.Snapshot
+	began         time.Time
+	number, loads uint64
+	mismatched    []gpu.Mismatch
+	set           *edits.Set
+	// isNew: the subscription to events is new.
+	isNew bool
 }
 
-// judge updates the verdicts from these GPUs' records, which were read since began, and from their
-// events until then. It reports whether a GPU that was lost is in its self-test.
-func (s source) judge(began time.Time, uuids []string) (testing bool) {
-	events := s.Inbox.Take(began, func(e driver.Event) bool {
-		uuid := s.records.Of(e)
-		return uuid == "" || slices.Contains(uuids, uuid)
-	})
-	testing = s.records.Judge(gpu.Reading{Began: began, UUIDs: uuids, Events: events, Reloaded: s.unloaded}, s.cfg.table, s.log)
-	s.unloaded = false
-	s.mps.Want(s.cfg.sharing(s.mps).plan(s.records, s.cfg.table))
-	s.conclude(nil)
-	return testing
+// read opens the driver if it is not open, reads the GPUs and makes the container edits.
+func (s source) read(known []gpu.Reading) (r snapshot, err error) {
+	for range 2 { // the second time with the GPUs that there are now
+		d := s.b.conn.use(s.cfg.driver)
+		if err := d.Open(s.b.conn.ended); err != nil {
+			return r, err
+		}
+		// The search for the driver's files runs meanwhile: it may take as long as reading the GPUs.
+		begun := s.cfg.maker.Begin(d.Version())
+		defer begun.Wait()
+		r.began, r.number, r.loads = time.Now(), s.b.conn.begun.Add(1), s.b.conn.loads.Load()
+		if r.Snapshot, err = d.Snapshot(s.b.conn.ended); err != nil {
+			return r, err
+		}
+		r.mismatched = gpu.Mismatches(r.Snapshot, known, s.cfg.host, s.cfg.maker.MissingNode)
+		if s.b.conn.reopen(r.mismatched) {
+			continue
+		}
+		if r.isNew, err = s.b.conn.subscribe(r.Snapshot); err != nil {
+			return r, err
+		}
+		r.set = begun.Make(&r.Snapshot)
+		return r, nil
+	}
+	return r, fmt.Errorf("the GPUs that NVML lists change while they are read: %w", driver.ErrNoAnswer)
 }
 
-// conclude stores the verdicts of all records. away, if not nil, is a fault of all GPUs.
-func (s source) conclude(away *sdk.Health) {
-	verdicts := map[string]gpu.Verdict{}
-	if before := s.verdicts.Load(); before != nil {
-		maps.Copy(verdicts, *before)
-	}
-	maps.Copy(verdicts, s.records.Verdicts(s.cfg.table))
-	for uuid, v := range verdicts {
-		v.GPU = sdk.Graver(v.GPU, away)
-		verdicts[uuid] = v
-	}
-	s.verdicts.Store(&verdicts)
-}
-
-// fail returns the result of a scan that could not read the driver because of err. While a call
-// hangs, the last scan's result stays; otherwise known GPUs have the fault driver-away until the
-// driver answers. Without known GPUs it returns problems.
+// fail returns the result of a scan that could not read the driver because of err. While a call hangs, nothing is known;
+// otherwise known GPUs have the fault driver-away until the driver answers, and others on the PCI bus could not be looked at.
 func (s source) fail(known []engine.Unit, err error) engine.Scan {
-	if s.failed == nil || s.failed.Error() != err.Error() {
-		s.log.Info("NVIDIA's driver cannot be read, trying again", "error", err)
-	}
-	s.failed = err
 	if errors.Is(err, driver.ErrDriverGone) {
-		s.Release()
+		release(s.b.conn)
 	}
 	if errors.Is(err, driver.ErrRestart) {
-		s.exit(exitRestart)
+		s.b.exit(exitRestart)
 	}
-	// After these errors a driver that answers was loaded again, and has initialized the GPUs; after a
-	// hang it has not.
-	s.unloaded = s.unloaded || errors.Is(err, driver.ErrDriverGone) || errors.Is(err, driver.ErrNoDriver) || errors.Is(err, driver.ErrMismatch)
-	pause := min(retryFirst<<min(s.failures, 10), retryLast)
-	s.failures++
-	found := engine.Scan{Next: pause/2 + rand.N(pause/2)}
-	switch {
-	case len(known) == 0:
-		found.Problems, found.Away = absence(s.cfg.host, err)
-	case errors.Is(err, driver.ErrNoAnswer) || s.Ended.Err() != nil:
-		found.Err = err
-	default:
-		found.Units = known
-		s.conclude(sdk.Fault("driver-away", sdk.RecoverySelf, err.Error()))
+	if len(known) > 0 && (errors.Is(err, driver.ErrNoAnswer) || s.b.conn.ended.Err() != nil) {
+		return engine.Scan{Err: err, Next: retry}
+	}
+	found := engine.Scan{Next: retry, Absent: map[string]*sdk.Health{}}
+	// After these errors a driver that answers was loaded again, and has initialized the GPUs.
+	if found.Unloaded = errors.Is(err, driver.ErrDriverGone) || errors.Is(err, driver.ErrNoDriver) || errors.Is(err, driver.ErrMismatch); found.Unloaded {
+		s.b.conn.loads.Add(1)
+	}
+	var at []string
+	for _, u := range known {
+		if r := readingOf(u); !r.Unplugged(s.cfg.host.Sysfs) {
+			found.Absent[u.ID] = sdk.Fault("driver-away", sdk.RecoverySelf, err.Error())
+			at = append(at, r.PCIBusID)
+		}
+	}
+	if found.Problems, found.Away = absence(s.cfg.host, at, err); len(known) == 0 && len(found.Problems) == 0 {
+		found.Next = 0 // there is no GPU
 	}
 	return found
 }
 
-// absence returns the problem that no GPU is listed because of err, and the GPUs on the PCI bus; nil if sysfs has no NVIDIA
-// GPU.
-func absence(host sdk.HostPaths, err error) (problems []engine.Problem, away map[pci.Address]string) {
+// absence returns which GPUs on the PCI bus, other than the known ones, are not listed because of err, and that as a problem; nil
+// if there are none.
+func absence(host sdk.HostPaths, known []string, err error) (problems []engine.Problem, away map[pci.Address]string) {
 	present, failed := gpu.OnBus(host.Sysfs)
-	switch {
-	case failed != nil:
+	if failed != nil {
 		return []engine.Problem{{Lost: true, Err: fmt.Errorf("%w, and %w", failed, err)}}, nil
-	case len(present) == 0:
+	}
+	present = slices.DeleteFunc(present, func(d pci.Device) bool { return slices.Contains(known, d.Address.String()) })
+	if len(present) == 0 {
 		return nil, nil
 	}
 	away = map[pci.Address]string{}
@@ -208,27 +162,33 @@ func absence(host sdk.HostPaths, err error) (problems []engine.Problem, away map
 		len(present), present[0].Address, err)}}, away
 }
 
-// run reads GPUs after events and asks the engine for scans, until ctx ends. It is the
-// [engine.Settings.Monitor].
-func (s source) run(ctx context.Context, e *engine.Engine) {
-	for {
-		then := engine.Known.Scan
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.Inbox.Urgent:
-			if !s.readEvents(ctx) {
-				then = engine.Known.ScanNow
+// want asks for the MPS daemon that the settings want: for the GPUs that have no fault. found are those of a scan that the loop
+// has not taken yet; nil for those that it knows.
+func (s source) want(found []engine.Unit) {
+	sharing := s.cfg.sharing(s.b.mps)
+	if sharing == nil {
+		s.b.mps.Want(nil)
+		return
+	}
+	gpus := map[string]uint64{}
+	if err := s.b.Do(s.b.conn.ended, func(known engine.Known) {
+		memories := map[string]*gpu.Memory{}
+		for _, u := range known.Units() {
+			memories[u.Unit.ID] = memoryOf(u, s.cfg)
+			if found == nil {
+				r := memories[u.Unit.ID].Reading
+				sharing.add(gpus, r, memories[u.Unit.ID].FaultyAfter(r, s.cfg.table))
 			}
-		case <-s.Inbox.Lost:
-			then = engine.Known.ScanNow
-		case <-s.Inbox.Changed:
-		case <-s.mps.Changed():
-			then = func(engine.Known) { /* list again */ }
 		}
-		if e.Do(ctx, then) != nil {
-			return
+		for _, u := range found {
+			r, m := readingOf(u).Reading, memories[u.ID]
+			if m == nil {
+				m = gpu.NewMemory()
+			}
+			sharing.add(gpus, r, m.FaultyAfter(r, s.cfg.table))
 		}
+	}); err == nil {
+		s.b.mps.Want(sharing.config.Plan(gpus))
 	}
 }
 
@@ -252,13 +212,13 @@ func concerns(e uevent.Event) bool {
 // Measure implements [engine.Measurer]. Values of a GPU in MIG mode have the UUID of the GPU, the
 // parent of its MIG devices.
 func (s source) Measure(u engine.Unit, _ string) (metrics []*sdk.Metric) {
-	measured, err := s.Driver().Telemetry(context.Background(), u.ID) // bounded by the driver's time limit
+	measured, err := s.b.conn.driver.Load().Telemetry(context.Background(), u.ID) // bounded by the driver's time limit
 	if err != nil {
-		s.log.Debug("the GPU cannot be measured", "device", u.ID, "error", err)
+		s.b.log.Debug("the GPU cannot be measured", "device", u.ID, "error", err)
 	}
 	for _, m := range measured {
 		if m.Err != nil {
-			s.log.Debug("not all can be measured", "device", m.GPU, "error", m.Err)
+			s.b.log.Debug("not all can be measured", "device", m.GPU, "error", m.Err)
 		}
 		for _, v := range m.Values {
 			metrics = append(metrics, metric(m.GPU, v))
@@ -276,15 +236,4 @@ func metric(device string, v driver.Value) *sdk.Metric {
 		m.Labels = map[string]string{v.Label: v.LabelValue}
 	}
 	return m
-}
-
-func uuids(s driver.Snapshot) []string {
-	var all []string
-	for _, g := range s.GPUs {
-		if g.UUID != "" {
-			all = append(all, g.UUID)
-		}
-	}
-	slices.Sort(all)
-	return all
 }

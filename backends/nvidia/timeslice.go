@@ -102,7 +102,7 @@ func parametersOf(data json.RawMessage) (p parameters, err error) {
 func (c *config) canSlice(p parameters, devices []engine.Target) error {
 	for _, t := range devices {
 		whole := instanceOf(t.Device) == nil && partitionOf(t.Device) == nil
-		if p != (parameters{}) && (!whole || !c.slices(readingOf(t.Unit).gpu)) {
+		if p != (parameters{}) && (!whole || !c.slices(readingOf(t.Unit).GPU)) {
 			return fmt.Errorf("the parameters sharing and timeSlice do not apply to %s: it must be a whole GPU that MPS does not share, on a node with the setting timeSlicing", t.Device.ID)
 		}
 	}
@@ -221,12 +221,12 @@ func (b *Backend) isGone(ctx context.Context, gpu string) (gone bool) {
 	if err != nil || len(t.Devices) == 0 {
 		return gone && err == nil
 	}
-	return errors.Is(readingOf(t.Devices[0].Unit).gpu.Err, driver.ErrLost)
+	return errors.Is(readingOf(t.Devices[0].Unit).Err, driver.ErrLost)
 }
 
 // runSlice sets the interval of a GPU. It waits for a reset of any GPU, which nvidia-smi would disturb.
 func (b *Backend) runSlice(ctx context.Context, cfg *config, gpu, interval string) error {
-	_, err := b.state.resetter.Run(ctx, func(ctx context.Context) (string, error) {
+	_, err := b.resetter.Run(ctx, func(ctx context.Context) (string, error) {
 		return cfg.means.RunTool(ctx, "compute-policy", "-i", gpu, "--set-timeslice", strconv.Itoa(intervals[interval]))
 	})
 	if err != nil {

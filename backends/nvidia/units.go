@@ -21,7 +21,7 @@ type versions struct{ driver, cuda string }
 // reading is what a scan found of a GPU, for [engine.Unit]. It never changes. [engine.Device] has
 // the *driver.Instance, or the *partition; nil for the whole GPU.
 type reading struct {
-	gpu      driver.GPU
+	gpu.Reading
 	versions versions
 	links    []*sdk.Link
 	// problems are problems of the GPU that are no faults.
@@ -45,59 +45,84 @@ func instanceOf(d engine.Device) *driver.Instance {
 	return nil
 }
 
-// list adds the GPUs to a scan, with the devices that the strategy makes of them, and
-// problems of the node. The other problems are those of the container edits.
-func (s *state) list(found *engine.Scan, cfg *config, snapshot driver.Snapshot, problems []string) {
-	links, profiles := linksOf(snapshot.Links), map[string]bool{}
-	for _, uuid := range slices.Sorted(maps.Keys(s.records)) {
-		k, g := s.records[uuid], s.records[uuid].GPU
-		r := reading{gpu: g, versions: versions{snapshot.DriverVersion, snapshot.CUDAVersion}, links: links[g.UUID], problems: append(fabric(g), pendingMode(g)...)}
-		unit := engine.Unit{ID: g.UUID, Board: s.group(g.UUID), Dir: "bus/pci/devices/" + cmp.Or(g.PCIBusID, g.UUID)}
-		if g.PCIBusID != "" {
-			unit.PCI = new(k.At)
+// lister makes the units of a scan.
+type lister struct {
+	source
+	read   snapshot
+	groups map[string]string
+	// known are the devices of earlier scans.
+	known map[string]engine.Device
+}
+
+// list returns the GPUs as a scan, with the devices that the strategy makes of them, and problems.
+func (s source) list(read snapshot, gpus []gpu.Reading, known []engine.Unit) (found engine.Scan) {
+	l := lister{source: s, read: read, groups: groupsOf(read.Snapshot), known: map[string]engine.Device{}}
+	for _, u := range known {
+		for _, d := range u.Devices {
+			l.known[d.ID] = d
 		}
-		add := func(id string, i *driver.Instance) {
-			unit.Devices = append(unit.Devices, s.device(cfg, k, id, i))
-		}
-		switch {
-		case cfg.strategy == migNone || !g.MIGEnabled:
-			add(g.UUID, nil)
-			profiles["whole GPUs"] = true
-		case cfg.strategy == migDynamic:
-			unit.Devices = s.partitions(cfg, k, &r)
-		case len(g.Instances) == 0 && g.Err == nil:
-			r.problems = append(r.problems, g.UUID+": the GPU is in MIG mode and has no MIG devices, so neither it nor a part of it is listed: "+
-				"create them (nvidia-smi mig -cgi <profiles> -C), or switch MIG mode off (nvidia-smi -mig 0)")
-		default:
-			for n, i := range g.Instances {
-				add(i.UUID, &i)
-				unit.Devices[n].Number = n
-				profiles[i.Profile] = true
-			}
-		}
-		unit.Vendor = r
-		found.Units = append(found.Units, unit)
 	}
-	s.forgetPartitions(cfg, snapshot.GPUs, found.Units)
-	for _, text := range slices.Concat(problems, cfg.sharing(s.mps).impossible(s.records)) {
+	links, profiles := linksOf(read.Links), map[string]bool{}
+	slices.SortFunc(gpus, func(a, b gpu.Reading) int { return strings.Compare(a.UUID, b.UUID) })
+	for _, g := range gpus {
+		g.Began, g.Number, g.Loads = read.began, read.number, read.loads
+		r := reading{Reading: g, versions: versions{read.DriverVersion, read.CUDAVersion}, links: links[g.UUID], problems: append(fabric(g.GPU), pendingMode(g.GPU)...)}
+		found.Units = append(found.Units, l.unit(&r, profiles))
+	}
+	s.forgetPartitions(read.GPUs, found.Units)
+	for _, text := range slices.Concat(read.set.Problems, s.cfg.sharing(s.b.mps).impossible(gpus)) {
 		found.Problems = append(found.Problems, engine.Problem{Err: errors.New(text)})
 	}
-	if cfg.strategy == migSingle && len(profiles) > 1 {
-		alike(found, profiles)
+	if s.cfg.strategy == migSingle && len(profiles) > 1 {
+		alike(&found, profiles)
 	}
+	return found
+}
+
+// unit returns the unit of a GPU. It adds what is listed to profiles.
+func (l lister) unit(r *reading, profiles map[string]bool) engine.Unit {
+	g := r.GPU
+	unit := engine.Unit{ID: g.UUID, Board: l.group(g.UUID), Dir: "bus/pci/devices/" + cmp.Or(g.PCIBusID, g.UUID), Err: g.Err}
+	if g.PCIBusID != "" {
+		unit.PCI = &r.At
+	}
+	switch {
+	case l.cfg.strategy == migNone || !g.MIGEnabled:
+		unit.Devices = append(unit.Devices, l.device(g, g.UUID, nil))
+		profiles["whole GPUs"] = true
+	case l.cfg.strategy == migDynamic:
+		unit.Devices = l.partitions(r)
+	case len(g.Instances) == 0 && g.Err == nil:
+		r.problems = append(r.problems, g.UUID+": the GPU is in MIG mode and has no MIG devices, so neither it nor a part of it is listed: "+
+			"create them (nvidia-smi mig -cgi <profiles> -C), or switch MIG mode off (nvidia-smi -mig 0)")
+	default:
+		for n, i := range g.Instances {
+			unit.Devices = append(unit.Devices, l.device(g, i.UUID, &i))
+			unit.Devices[n].Number = n
+			profiles[i.Profile] = true
+		}
+	}
+	unit.Vendor = *r
+	return unit
 }
 
 // device returns the device for the GPU or for one of its MIG devices.
-func (s *state) device(cfg *config, k *gpu.Record, id string, i *driver.Instance) engine.Device {
-	edits, err := k.Edits(id)
-	return engine.Device{
-		ID: id, Name: id, ResetGroup: s.group(k.GPU.UUID), Busy: k.Resetting(),
-		Edits: cfg.sharing(s.mps).edits(edits, k.GPU), EditsErr: err, Vendor: i,
+func (l lister) device(g driver.GPU, id string, i *driver.Instance) engine.Device {
+	own, err := l.edits(g, id, id)
+	return engine.Device{ID: id, Name: id, ResetGroup: l.group(g.UUID), Edits: l.cfg.sharing(l.b.mps).edits(own, g), EditsErr: err, Vendor: i}
+}
+
+// edits returns the container edits of a device, which are those of the GPU or MIG device with a UUID, or why there are none. A
+// GPU that could not be read keeps its earlier ones.
+func (l lister) edits(g driver.GPU, id, uuid string) (*sdk.Edits, error) {
+	if before, ok := l.known[id]; ok && g.Err != nil {
+		return before.Edits, before.EditsErr
 	}
+	return l.read.set.Of(uuid)
 }
 
 // group returns the reset group of a GPU.
-func (s *state) group(uuid string) string { return cmp.Or(s.groups[uuid], uuid) }
+func (l lister) group(uuid string) string { return cmp.Or(l.groups[uuid], uuid) }
 
 // fabric returns problems of a GPU's NVLink fabric that are not faults of the GPU, because it
 // can still be used alone.

@@ -2,14 +2,21 @@ package nvidia
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/nvidia/edits"
 	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -57,25 +64,23 @@ func TestResetGroups(t *testing.T) {
 // listOf returns the devices and problems of GPUs with a strategy.
 func listOf(t *testing.T, s strategy, gpus ...driver.GPU) ([]*sdk.Device, []string) {
 	t.Helper()
-	r := gpu.Records{}
-	r.Take(driver.Snapshot{GPUs: gpus}, sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()})
-	return listRecords(t, s, r, driver.Snapshot{})
-}
-
-// listRecords lists the GPUs in r, with the links of a snapshot.
-func listRecords(t *testing.T, s strategy, r gpu.Records, snapshot driver.Snapshot) ([]*sdk.Device, []string) {
-	t.Helper()
-	node := newState(slog.New(slog.DiscardHandler), seams{})
+	b := newBackend(slog.New(slog.DiscardHandler), seams{})
 	table, err := xid.New("xid", xid.Settings{}, xid.Environment{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := &config{strategy: s, table: table}
-	node.records = r
-	source{node, cfg}.conclude(nil)
-	found := engine.Scan{}
-	node.list(&found, cfg, snapshot, nil)
-	return engine.ListOnce(engine.Options{Log: node.log}, &engine.Settings{Vendor: vendor{cfg, node}, Drivers: []engine.Driver{fixed{found}}})
+	var readings []gpu.Reading
+	for _, g := range gpus {
+		readings = append(readings, gpu.Reading{}.Next(g, t.TempDir()))
+	}
+	found := source{b, cfg}.list(snapshot{began: time.Now(), set: &edits.Set{}}, readings, nil)
+	for _, u := range found.Units {
+		for i := range u.Devices {
+			u.Devices[i].EditsErr = nil
+		}
+	}
+	return engine.ListOnce(engine.Options{Log: b.log}, &engine.Settings{Vendor: vendor{cfg, b}, Drivers: []engine.Driver{fixed{found}}})
 }
 
 // fixed is a driver whose scans always find the same.
@@ -194,23 +199,22 @@ func TestFabric(t *testing.T) {
 
 // Verifies that a GPU in MIG mode that is listed as a whole shows the fault of its MIG device.
 func TestFaultOfAnUnlistedMIGDevice(t *testing.T) {
-	r := gpu.Records{}
-	r.Take(driver.Snapshot{GPUs: []driver.GPU{
-		{UUID: uuidA, PCIBusID: busA, MIGEnabled: true, Instances: []driver.Instance{{UUID: "MIG-1", GPUInstance: 1}, {UUID: "MIG-2", GPUInstance: 2}}},
-	}}, sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()})
-	table, err := xid.New("xid", xid.Settings{}, xid.Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Judge(gpu.Reading{UUIDs: []string{uuidA}, Events: []driver.Event{{Type: driver.EventXID, GPU: uuidA, XID: 48, GPUInstance: 2}}}, table, slog.New(slog.DiscardHandler))
-	for strategy, want := range map[strategy][]string{migNone: {"xid-48"}, migMixed: {"", "xid-48"}} {
-		var got []string
-		devices, _ := listRecords(t, strategy, r, driver.Snapshot{})
-		for _, d := range devices {
-			got = append(got, d.GetHealth().GetCode())
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("with the strategy %s the codes are %q, want %q", strategy, got, want)
-		}
+	for strategy, want := range map[strategy]string{migNone: "xid-48", migMixed: " xid-48"} {
+		synctest.Test(t, func(t *testing.T) {
+			lib := drivertest.New("H100 80GB", 1)
+			lib.GPUs[0].SetMIG(true, instance(1), instance(2))
+			r := start(t, lib, 1, fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": "1h", "mig": {"strategy": %q}}`, strategy))
+			r.capability(0, 1)
+			r.capability(0, 2)
+			r.Until("all are healthy", healthy(len(strings.Split(want, " "))))
+			lib.GPUs[0].Send(nvml.EventTypeXidCriticalError, 48, 2, driver.Whole)
+			r.Until(want, func(inv *backendv1.Inventory) bool {
+				var codes []string
+				for i := range inv.GetDevices() {
+					codes = append(codes, healthAt(i, inv).GetCode())
+				}
+				return strings.Join(codes, " ") == want
+			})
+		})
 	}
 }

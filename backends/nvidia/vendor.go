@@ -9,6 +9,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/nvidia/labels"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
@@ -18,8 +19,39 @@ import (
 // vendor judges and describes GPUs for the engine, for one configuration. Its methods run
 // in the engine's loop.
 type vendor struct {
-	cfg   *config
-	state *state
+	cfg *config
+	b   *Backend
+}
+
+// memory is what is remembered of a GPU. It is used only in the engine's loop.
+type memory struct {
+	*gpu.Memory
+	// renewals is [engine.KnownUnit.Renewals] when the memory was used last.
+	renewals uint64
+}
+
+// memoryOf returns the memory of a GPU with its last reading, without events from before its last reset or the last load of
+// its driver.
+func memoryOf(u *engine.KnownUnit, cfg *config) *gpu.Memory {
+	m, ok := u.Memory.(*memory)
+	if !ok {
+		m = &memory{gpu.NewMemory(), u.Renewals()}
+		u.Memory = m
+	}
+	m.take(u, readingOf(u.Unit).Reading, cfg)
+	return m.Memory
+}
+
+// take takes a reading of the GPU. What initialized it is evidence of recovery.
+func (m *memory) take(u *engine.KnownUnit, r gpu.Reading, cfg *config) {
+	if m.renewals != u.Renewals() {
+		m.Renew(r)
+	}
+	if m.Take(r, cfg.table) {
+		u.EndReset()
+		m.Renew(r)
+	}
+	m.renewals = u.Renewals()
 }
 
 // The classes of devices.
@@ -32,17 +64,17 @@ const (
 // Faults implements [engine.Vendor]. A fault of the GPU is also one of its MIG devices. If a
 // GPU in MIG mode is listed as a whole, it shows the faults of its MIG devices.
 func (v vendor) Faults(d *engine.KnownDevice) (own, shared *sdk.Health) {
-	verdict := v.state.verdict(d.Unit.Unit.ID)
+	m := memoryOf(d.Unit, v.cfg)
+	whole := m.Health(v.cfg.table)
 	if i := instanceOf(d.Read); i != nil {
-		return verdict.Instances[i.UUID], verdict.GPU
+		return m.Instance(*i), whole
 	}
-	mps := v.cfg.sharing(v.state.mps).fault(readingOf(d.Unit.Unit).gpu)
-	return sdk.Graver(verdict.GPU, verdict.Partial), sdk.Graver(verdict.GPU, mps)
+	return sdk.Graver(whole, m.Partial()), sdk.Graver(whole, v.cfg.sharing(v.b.mps).fault(m.GPU))
 }
 
 // Uevent implements [engine.EventReader]. If NVML does not list a GPU, or still lists a removed
 // one, the next scan opens the driver again: another GPU may have that address now.
-func (v vendor) Uevent(uevent.Event, engine.Known) { v.state.uevent.Store(true) }
+func (v vendor) Uevent(uevent.Event, engine.Known) { v.b.conn.retry.Store(true) }
 
 // Problems implements [engine.Counter].
 func (vendor) Problems(u *engine.KnownUnit) []string { return readingOf(u.Unit).problems }
@@ -52,7 +84,7 @@ func (vendor) Sensed(*engine.KnownUnit, any) (changed bool) { return false }
 
 // Count implements [engine.Counter]: the XIDs by code.
 func (v vendor) Count(u *engine.KnownUnit, device string) (metrics []*sdk.Metric) {
-	counts := v.state.verdict(u.Unit.ID).XIDs
+	counts := memoryOf(u, v.cfg).XIDs()
 	for _, code := range slices.Sorted(maps.Keys(counts)) {
 		metrics = append(metrics, metric(device, driver.Value{Name: "xid_errors_total", Counter: true,
 			Value: float64(counts[code]), Label: "xid", LabelValue: code}))
@@ -65,12 +97,12 @@ func (v vendor) NodeLabels(units []*engine.KnownUnit) []*sdk.NodeLabel {
 	if len(units) == 0 {
 		return nil
 	}
-	sharing, versions := v.cfg.sharing(v.state.mps), readingOf(units[0].Unit).versions
+	sharing, versions := v.cfg.sharing(v.b.mps), readingOf(units[0].Unit).versions
 	n := labels.Node{
 		DriverVersion: versions.driver, CUDAVersion: versions.cuda, MIGStrategy: labelOf(v.cfg.strategy), MPS: v.cfg.mps != nil,
 	}
 	for _, u := range units {
-		g := labels.GPU{GPU: readingOf(u.Unit).gpu, MPS: sharing.shareable(readingOf(u.Unit).gpu)}
+		g := labels.GPU{GPU: readingOf(u.Unit).GPU, MPS: sharing.shareable(readingOf(u.Unit).GPU)}
 		if u.Unit.PCI != nil {
 			g.Class = u.Unit.PCI.Class
 		}
@@ -88,21 +120,21 @@ func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
 	if instance != nil {
 		device := v.instance(r, instance)
 		if shared, ok := d.Stable.Vendor.(*sharedInstance); ok {
-			device.Consumes = []*backendv1.CounterConsumption{shared.of.consumes(r.gpu.UUID)}
+			device.Consumes = []*backendv1.CounterConsumption{shared.of.consumes(r.UUID)}
 		}
 		return device, nil
 	}
 	device := v.gpu(r)
-	v.cfg.sharing(v.state.mps).describe(device, r.gpu)
-	if v.cfg.slices(r.gpu) {
-		v.cfg.slicing.describe(device, r.gpu.MemoryBytes)
+	v.cfg.sharing(v.b.mps).describe(device, r.GPU)
+	if v.cfg.slices(r.GPU) {
+		v.cfg.slicing.describe(device, r.MemoryBytes)
 	}
 	return device, nil
 }
 
 // gpu describes a whole GPU.
 func (v vendor) gpu(r reading) *sdk.Device {
-	g := r.gpu
+	g := r.GPU
 	d := v.base(r, g.UUID, classGPU, g.MemoryBytes)
 	d.Attributes["type"] = sdk.String("gpu")
 	d.Links = r.links
@@ -129,8 +161,8 @@ func (v vendor) instance(r reading, i *driver.Instance) *sdk.Device {
 		class = classGPU
 	}
 	d := v.base(r, i.UUID, class, i.MemoryBytes)
-	d.ParentId = r.gpu.UUID
-	d.Attributes["type"], d.Attributes["parentUUID"] = sdk.String("mig"), sdk.String(r.gpu.UUID)
+	d.ParentId = r.UUID
+	d.Attributes["type"], d.Attributes["parentUUID"] = sdk.String("mig"), sdk.String(r.UUID)
 	d.Attributes["profile"] = sdk.String(i.Profile)
 	d.Attributes["gpuInstance"] = sdk.Int(int64(i.GPUInstance))
 	d.Attributes["computeInstance"] = sdk.Int(int64(i.ComputeInstance))
@@ -155,7 +187,7 @@ const maxSlices = 8
 
 // base describes what GPUs and MIG devices have in common.
 func (v vendor) base(r reading, id, class string, memory uint64) *sdk.Device {
-	g := r.gpu
+	g := r.GPU
 	d := &sdk.Device{
 		Class: class,
 		Attributes: map[string]*sdk.Attribute{

@@ -116,11 +116,11 @@ type Mismatch struct {
 // Mismatches returns the mismatches in the order of bus IDs. They occur because NVML lists the GPUs
 // that it found when it was opened. If sysfs has no NVIDIA GPU, only a GPU that was unplugged is a
 // mismatch: a machine may list GPUs that its PCI bus does not have.
-func (r Records) Mismatches(host sdk.HostPaths, s driver.Snapshot, missingNode func(minor int) error) []Mismatch {
+func Mismatches(s driver.Snapshot, known []Reading, host sdk.HostPaths, missingNode func(minor int) error) []Mismatch {
 	present := Present(host.Sysfs)
 	listed := map[string]bool{}
 	for _, g := range s.GPUs {
-		if g.PCIBusID != "" && (len(present) > 0 || r.unplugged(g, host.Sysfs)) {
+		if g.PCIBusID != "" && (len(present) > 0 || unplugged(of(known, g), g, host.Sysfs)) {
 			listed[g.PCIBusID] = true
 		}
 	}

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"testing"
+	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
@@ -18,15 +19,15 @@ func tableOf(t *testing.T, s xid.Settings) *xid.Table {
 	return table
 }
 
-// recordOf returns the record of a GPU in MIG mode with two MIG devices.
-func recordOf(t *testing.T, recovery *driver.RecoveryAction) *Record {
+// memoryOf returns the memory of a GPU in MIG mode with two MIG devices.
+func memoryOf(t *testing.T, recovery *driver.RecoveryAction) *Memory {
 	t.Helper()
-	r := Records{}
-	r.Take(driver.Snapshot{GPUs: []driver.GPU{{
+	m := NewMemory()
+	m.Take(Reading{Began: time.Now(), GPU: driver.GPU{
 		UUID: uuidA, PCIBusID: busA, MIGEnabled: true, Condition: driver.Condition{Recovery: recovery},
 		Instances: []driver.Instance{{UUID: "MIG-1", GPUInstance: 1}, {UUID: "MIG-2", GPUInstance: 2}},
-	}}}, noHost(t))
-	return r[uuidA]
+	}}, tableOf(t, xid.Settings{}))
+	return m
 }
 
 func event(code uint64, gpuInstance, computeInstance uint32) driver.Event {
@@ -39,15 +40,15 @@ func bad(h *sdk.Health) bool { return h.GetState() == backendv1.HealthState_HEAL
 // MIG devices.
 func TestEventsOfMIGDevices(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
-	k := recordOf(t, nil)
-	first, second := k.GPU.Instances[0], k.GPU.Instances[1]
-	k.judge(event(48, 1, driver.Whole), table)
-	if !bad(k.instanceHealth(first)) || bad(k.instanceHealth(second)) || bad(k.Health(table)) {
-		t.Errorf("after an event of MIG-1: %v, %v, the GPU %v", k.instanceHealth(first), k.instanceHealth(second), k.Health(table))
+	k := memoryOf(t, nil)
+	first, second := k.Instances[0], k.Instances[1]
+	k.Event(event(48, 1, driver.Whole), table)
+	if !bad(k.Instance(first)) || bad(k.Instance(second)) || bad(k.Health(table)) {
+		t.Errorf("after an event of MIG-1: %v, %v, the GPU %v", k.Instance(first), k.Instance(second), k.Health(table))
 	}
-	k.judge(event(95, driver.Whole, driver.Whole), table)
-	if v := k.verdict(table); !bad(v.GPU) || !bad(v.Partial) || !bad(v.Instances["MIG-1"]) || bad(v.Instances["MIG-2"]) {
-		t.Errorf("after an event of the GPU the verdict is %v", v)
+	k.Event(event(95, driver.Whole, driver.Whole), table)
+	if !bad(k.Health(table)) || !bad(k.Partial()) || !bad(k.Instance(first)) || bad(k.Instance(second)) {
+		t.Errorf("after an event of the GPU: %v, %v, the GPU %v", k.Instance(first), k.Instance(second), k.Health(table))
 	}
 }
 
@@ -69,16 +70,16 @@ func TestEventsThatAreTheWholeGPUs(t *testing.T) {
 		"MIG, an error that is contained in no instance": {mig: true, event: event(95, 1, 0), whole: true},
 		"MIG, an event that is no XID":                   {mig: true, event: driver.Event{Type: driver.EventFatalPoison, GPU: uuidA, GPUInstance: 1}, whole: true},
 	} {
-		k := recordOf(t, nil)
-		k.GPU.MIGEnabled = c.mig
+		k := memoryOf(t, nil)
+		k.MIGEnabled = c.mig
 		if !c.mig {
-			k.GPU.Instances = nil
+			k.Instances = nil
 		}
-		k.judge(c.event, table)
+		k.Event(c.event, table)
 		if got := bad(k.Health(table)); got != c.whole {
 			t.Errorf("%s: the GPU is %v, want it unhealthy: %v", name, k.Health(table), c.whole)
 		}
-		if c.mig && !c.whole && !bad(k.instanceHealth(k.GPU.Instances[0])) {
+		if c.mig && !c.whole && !bad(k.Instance(k.Instances[0])) {
 			t.Errorf("%s: the MIG device has no fault", name)
 		}
 	}
@@ -88,9 +89,9 @@ func TestEventsThatAreTheWholeGPUs(t *testing.T) {
 // may get the same part of the GPU.
 func TestFaultOfADestroyedMIGDevice(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
-	k := recordOf(t, nil)
-	k.judge(event(48, 1, 0), table)
-	k.GPU.Instances = k.GPU.Instances[1:]
+	k := memoryOf(t, nil)
+	k.Event(event(48, 1, 0), table)
+	k.Instances = k.Instances[1:]
 	if h := k.Health(table); h.GetCode() != "xid-48" {
 		t.Errorf("without the MIG device the GPU is %v", h)
 	}
@@ -100,9 +101,9 @@ func TestFaultOfADestroyedMIGDevice(t *testing.T) {
 func TestGraverStays(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	for _, order := range [][]uint64{{79, 48, 31}, {31, 48, 79}, {48, 79, 48}} {
-		k := recordOf(t, nil)
+		k := memoryOf(t, nil)
 		for _, code := range order {
-			k.judge(event(code, driver.Whole, driver.Whole), table)
+			k.Event(event(code, driver.Whole, driver.Whole), table)
 		}
 		if h := k.Health(table); h.GetCode() != "xid-79" {
 			t.Errorf("after %v the GPU is %v, want xid-79", order, h)
@@ -110,30 +111,69 @@ func TestGraverStays(t *testing.T) {
 	}
 }
 
-// Verifies that the recovery action none clears faults of events, but not those that are faults only
-// by the settings.
+// Verifies what clears faults of events: a reading that began after them and has the recovery action none, but not those that are
+// faults only by the settings; and a renewal.
 func TestClear(t *testing.T) {
 	none, reset := driver.RecoveryNone, driver.RecoveryReset
-	k := recordOf(t, &reset)
+	began := time.Now()
 	table := tableOf(t, xid.Settings{Rows: map[string]xid.Verdict{"31": xid.Reset}})
-	k.judge(event(48, driver.Whole, driver.Whole), table)
-	if h := k.Health(table); !bad(h) {
-		t.Fatalf("the GPU is %v", h)
+	m, number := memoryOf(t, &reset), uint64(0)
+	take := func(at time.Duration, recovery *driver.RecoveryAction, loads uint64) (initialized bool) {
+		number++
+		return m.Take(Reading{Began: began.Add(at), Number: number, Loads: loads, GPU: driver.GPU{UUID: uuidA, Condition: driver.Condition{Recovery: recovery}}}, table)
 	}
-	k.GPU.Condition.Recovery = &none
-	k.clear()
-	if h := k.Health(table); bad(h) || !h.GetRecovered() {
-		t.Errorf("the driver needs no recovery action, but the GPU is %v", h)
+	is := func(when, code string) {
+		t.Helper()
+		if h := m.Health(table); h.GetCode() != code || code == "" && !h.GetRecovered() {
+			t.Errorf("%s the GPU is %v, want %q", when, h, code)
+		}
 	}
-	k.judge(event(31, driver.Whole, driver.Whole), table)
-	k.clear()
-	if h := k.Health(table); !bad(h) || h.GetCode() != "xid-31" {
-		t.Errorf("settings make XID 31 a fault, but the GPU is %v", h)
+	happens := func(at time.Duration, code uint64) {
+		e := event(code, driver.Whole, driver.Whole)
+		e.Time = began.Add(at)
+		m.Event(e, table)
 	}
-	k.initialize()
-	if h := k.Health(table); bad(h) || !h.GetRecovered() {
-		t.Errorf("the driver was reloaded, but the GPU is %v", h)
+	happens(time.Second, 48)
+	is("after the event", "xid-48")
+	take(time.Second/2, &none, 0)
+	is("after a reading from before the event", "xid-48")
+	take(2*time.Second, &none, 0)
+	is("after a reading that needs nothing", "")
+	happens(time.Second, 31)
+	take(3*time.Second, &none, 0)
+	is("with a row of the settings", "xid-31")
+	if take(4*time.Second, &none, 0) || !take(5*time.Second, &none, 1) {
+		t.Error("only the last reading is one of another load of the driver")
 	}
+	m.Renew(Reading{Began: began.Add(5 * time.Second), Loads: 1})
+	is("after a renewal", "")
+	happens(4*time.Second, 79)
+	is("after an event from before it", "")
+	happens(6*time.Second, 79)
+	is("after an event from after it", "xid-79")
+}
+
+// An event is judged by the table, not by a recovery action from before it.
+func TestEventOfAGPUThatCannotBeRead(t *testing.T) {
+	none := driver.RecoveryNone
+	table := tableOf(t, xid.Settings{})
+	for name, err := range map[string]error{"no reading": nil, "an error": driver.ErrNoAnswer} {
+		m := memoryOf(t, &none)
+		e := event(79, driver.Whole, driver.Whole)
+		e.Time = m.Began.Add(time.Second)
+		if err != nil {
+			m.Take(m.Next(driver.GPU{UUID: uuidA, Err: err}, t.TempDir()).at(e.Time.Add(time.Second)), table)
+		}
+		m.Event(e, table)
+		if h := m.Health(table); h.GetCode() != "xid-79" {
+			t.Errorf("%s: the GPU is %v", name, h)
+		}
+	}
+}
+
+func (r Reading) at(began time.Time) Reading {
+	r.Began, r.Number = began, 1
+	return r
 }
 
 // Verifies that values that were read can be faults, and that the gravest fault is reported.
@@ -160,14 +200,14 @@ func TestConditions(t *testing.T) {
 		"lost, and needs a reset": {condition: driver.Condition{Recovery: &reset}, err: driver.ErrLost, code: "gpu-lost"},
 		"needs a reset":           {err: driver.ErrReset, code: "reset-required"},
 	} {
-		k := recordOf(t, nil)
+		k := memoryOf(t, nil)
 		k.GPU.Condition, k.GPU.Err = c.condition, c.err
 		if h := k.Health(table); h.GetCode() != c.code {
 			t.Errorf("%s: the GPU is %v, want %s", name, h, c.code)
 		}
 	}
-	k := recordOf(t, nil)
-	k.GPU.Err = driver.ErrNoAnswer
+	k := memoryOf(t, nil)
+	k.Err = driver.ErrNoAnswer
 	if h := k.Health(table); h.GetState() != backendv1.HealthState_HEALTH_STATE_UNKNOWN {
 		t.Errorf("a GPU that does not answer is %v, want unknown", h)
 	}

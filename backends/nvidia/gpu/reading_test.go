@@ -3,13 +3,11 @@ package gpu
 import (
 	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
+	"slices"
 	"testing"
-	"time"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
@@ -20,12 +18,6 @@ const (
 	busA  = "0000:65:00.0"
 	busB  = "10000:01:00.0" // a domain wider than 16 bits
 )
-
-// noHost returns a host without GPUs in sysfs and procfs.
-func noHost(t *testing.T) sdk.HostPaths {
-	t.Helper()
-	return sdk.HostPaths{Sysfs: t.TempDir(), Procfs: t.TempDir()}
-}
 
 // machine is the files of a host, with its PCI devices in sys.
 type machine struct{ sysroot.Files }
@@ -50,37 +42,45 @@ func pair(first, second driver.GPU) driver.Snapshot {
 	return driver.Snapshot{GPUs: []driver.GPU{first, second}}
 }
 
+// scan identifies the GPUs of a snapshot by those that are known, as scans do.
+func scan(s driver.Snapshot, known []Reading, host sdk.HostPaths) (map[string]Reading, []Reading, []engine.Problem) {
+	found, problems := Identify(s, known, Mismatches(s, known, host, func(int) error { return nil }), host)
+	by := map[string]Reading{}
+	for _, r := range found {
+		by[r.UUID] = r
+	}
+	return by, found, problems
+}
+
 // Verifies that a GPU for which NVML returns no UUID any more is found by its PCI address and keeps
-// its earlier values, and that one without a record gets its UUID from procfs.
+// its earlier values, and that one that was not known gets its UUID from procfs.
 func TestIdentityOfTheDead(t *testing.T) {
 	m := newMachine(t)
 	host := m.host()
-	m.plug(busA, "", 1)
-	m.plug(busB, "", -1)
+	m.plug(busA, DriverName, 1)
+	m.plug(busB, DriverName, -1)
 	m.inform(busB, "GPU UUID: \t "+uuidB+"\n")
-	r := Records{}
 	a := driver.GPU{UUID: uuidA, PCIBusID: busA, Name: "NVIDIA A", MemoryBytes: 1 << 30}
 	lost := driver.GPU{Index: 1, PCIBusID: busB, Err: fmt.Errorf("index 1: %w", driver.ErrLost)}
-	problems := r.Take(pair(a, lost), host)
-	if r[uuidB] == nil || len(problems) > 0 {
+	r, known, problems := scan(pair(a, lost), nil, host)
+	if _, ok := r[uuidB]; !ok || len(problems) > 0 {
 		t.Fatalf("procfs does not identify the GPU: %v, problems %v", r, problems)
 	}
 	if r[uuidA].At.NUMANode != 1 || r[uuidB].At.NUMANode != -1 {
 		t.Errorf("NUMA nodes are %d and %d, want 1 and unknown", r[uuidA].At.NUMANode, r[uuidB].At.NUMANode)
 	}
 	silent := driver.GPU{Index: 0, PCIBusID: busA, Err: driver.ErrLost}
-	r.Take(pair(silent, lost), host)
-	known := r[uuidA]
-	if known == nil || known.GPU.Name != "NVIDIA A" || known.GPU.MemoryBytes != 1<<30 || !errors.Is(known.GPU.Err, driver.ErrLost) {
-		t.Errorf("the dead GPU is %+v, want what it was, with the error", known)
+	r, known, _ = scan(pair(silent, lost), known, host)
+	if dead := r[uuidA]; dead.Name != "NVIDIA A" || dead.MemoryBytes != 1<<30 || !errors.Is(dead.Err, driver.ErrLost) {
+		t.Errorf("the dead GPU is %+v, want what it was, with the error", dead)
 	}
 
 	// The PCI bus never had the GPU, so it was not unplugged.
 	const uuidC = "GPU-c"
-	r.Take(pair(a, driver.GPU{UUID: uuidC, PCIBusID: "0000:66:00.0"}), host)
-	r.Take(pair(a, driver.GPU{UUID: uuidC, PCIBusID: "0000:66:00.0", Err: driver.ErrLost}), host)
-	if known := r[uuidC]; known == nil || !errors.Is(known.GPU.Err, driver.ErrLost) {
-		t.Errorf("the dead GPU that the PCI bus never had is %+v", known)
+	_, known, _ = scan(pair(a, driver.GPU{UUID: uuidC, PCIBusID: "0000:66:00.0"}), known, host)
+	r, _, _ = scan(pair(a, driver.GPU{UUID: uuidC, PCIBusID: "0000:66:00.0", Err: driver.ErrLost}), known, host)
+	if dead, ok := r[uuidC]; !ok || !errors.Is(dead.Err, driver.ErrLost) {
+		t.Errorf("the dead GPU that the PCI bus never had is %+v", dead)
 	}
 }
 
@@ -98,58 +98,52 @@ func TestPlaceOfTheDead(t *testing.T) {
 		m.inform(bus, "GPU UUID: \t "+uuid+"\n")
 	}
 	dead := driver.GPU{Index: 1, Minor: -1, Err: driver.ErrLost}
-	r := Records{}
 	a := driver.GPU{UUID: uuidA, PCIBusID: busA}
-	problems := r.Take(pair(a, dead), host)
-	known := r[uuidB]
-	if known == nil || known.GPU.PCIBusID != busB || known.At.NUMANode != 1 || !errors.Is(known.GPU.Err, driver.ErrLost) || len(problems) > 0 {
+	r, _, problems := scan(pair(a, dead), nil, host)
+	if known := r[uuidB]; known.PCIBusID != busB || known.At.NUMANode != 1 || !errors.Is(known.Err, driver.ErrLost) || len(problems) > 0 {
 		t.Fatalf("the dead GPU is %+v, problems %v", known, problems)
 	}
 
 	// Both have failed, in the order of the bus.
-	r = Records{}
-	problems = r.Take(pair(driver.GPU{Err: driver.ErrReset}, dead), host)
-	if r[uuidA] == nil || r[uuidB] == nil || !errors.Is(r[uuidA].GPU.Err, driver.ErrReset) {
+	r, _, problems = scan(pair(driver.GPU{Err: driver.ErrReset}, dead), nil, host)
+	if len(r) != 2 || !errors.Is(r[uuidA].Err, driver.ErrReset) {
 		t.Errorf("the dead GPUs are %v, problems %v", r, problems)
 	}
 
 	// Without procfs only the address is known.
-	r = Records{}
-	problems = r.Take(pair(a, dead), sdk.HostPaths{Sysfs: host.Sysfs, Procfs: t.TempDir()})
+	r, _, problems = scan(pair(a, dead), nil, sdk.HostPaths{Sysfs: host.Sysfs, Procfs: t.TempDir()})
 	if len(r) != 1 || len(problems) != 1 || problems[0].Device != busB {
 		t.Errorf("the GPUs are %v, problems %v, want one at %s", r, problems, busB)
 	}
-	problems = r.Overlooked([]Mismatch{{busID: busA}, {busID: busB}, {busID: third}}, true, problems)
-	if len(problems) != 2 || problems[1].Device != third {
-		t.Errorf("problems are %v, want one more, at %s", problems, third)
-	}
 
-	// One has failed, and two addresses are free.
+	// One has failed, and two addresses are free: both are problems, beside that of the GPU at an unknown place.
 	m.plug(third, DriverName, 1)
-	r = Records{}
-	problems = r.Take(pair(a, dead), host)
-	if len(r) != 1 || len(problems) != 1 || !strings.Contains(problems[0].Device, "unknown bus ID") {
-		t.Errorf("the GPUs are %v, problems %v, want one at an unknown place", r, problems)
+	r, _, problems = scan(pair(a, dead), nil, host)
+	var at []string
+	for _, p := range problems {
+		at = append(at, p.Device)
+	}
+	if len(r) != 1 || !slices.Equal(at, []string{"a GPU at an unknown bus ID", third, busB}) {
+		t.Errorf("the GPUs are %v, problems %v, want one at an unknown place and two that are not listed", r, problems)
 	}
 }
 
-// Verifies that the record of a GPU that NVML no longer lists stays while NVIDIA's driver is bound to
-// it. Otherwise the GPU was removed or has another driver, and the engine decides what that means.
+// Verifies that a GPU that NVML no longer lists is found while NVIDIA's driver is bound to
+// it, with an error. Otherwise the GPU was removed or has another driver, and the engine decides what that means.
 func TestNotListed(t *testing.T) {
 	m := newMachine(t)
 	host := m.host()
 	m.plug(busA, DriverName, 1)
 	m.plug(busB, DriverName, 1)
 	a, b := driver.GPU{UUID: uuidA, PCIBusID: busA}, driver.GPU{UUID: uuidB, PCIBusID: busB}
-	r := Records{}
-	r.Take(pair(a, b), host)
-	r.Take(driver.Snapshot{GPUs: []driver.GPU{a}}, host)
-	if r[uuidB] == nil || !r[uuidB].missing {
-		t.Fatal("a GPU that the driver has was dropped, or is not missing")
+	_, known, _ := scan(pair(a, b), nil, host)
+	one := driver.Snapshot{GPUs: []driver.GPU{a}}
+	r, again, _ := scan(one, known, host)
+	if !errors.Is(r[uuidB].Err, errUnlisted) || r[uuidA].Err != nil {
+		t.Fatalf("a GPU that the driver has is %+v", r[uuidB])
 	}
 	m.Remove("sys/bus/pci/devices/" + busB + "/driver")
-	r.Take(driver.Snapshot{GPUs: []driver.GPU{a}}, host)
-	if r[uuidB] != nil || r[uuidA] == nil {
+	if r, _, _ = scan(one, again, host); len(r) != 1 || r[uuidA].UUID == "" {
 		t.Errorf("left are %v, want the one that the driver has", r)
 	}
 }
@@ -168,46 +162,6 @@ func TestIdentifier(t *testing.T) {
 		if got := identifier(m.Path("proc"), bus); got != want {
 			t.Errorf("the GPU at %q is %q, want %q", bus, got, want)
 		}
-	}
-}
-
-// Verifies that a reset counts as successful once its GPU is read without an error or a fault of
-// conditions: this clears all faults of earlier events of that GPU, and none of another GPU.
-func TestFaultsAfterReset(t *testing.T) {
-	now := time.Now()
-	yes := true
-	for name, c := range map[string]struct {
-		gpu     driver.GPU
-		missing bool
-		cleared bool // the faults are cleared
-		waits   bool // the GPU is Resetting
-	}{
-		"healthy":     {cleared: true},
-		"no answer":   {gpu: driver.GPU{Err: driver.ErrReset}, waits: true},
-		"missing":     {missing: true, waits: true},
-		"a condition": {gpu: driver.GPU{Condition: driver.Condition{RemapFailed: &yes}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := Records{}
-			read := Reading{Began: now.Add(time.Second), UUIDs: []string{uuidA, uuidB}}
-			for _, uuid := range read.UUIDs {
-				c.gpu.UUID = uuid
-				r[uuid] = &Record{GPU: c.gpu, xids: xidCounts{}, faults: map[scope]fault{whole: {health: sdk.Fault("xid-48", sdk.RecoveryReset, "x")}}}
-				read.Events = append(read.Events, driver.Event{Type: driver.EventXID, XID: 79, GPU: uuid, Time: now.Add(-time.Second)})
-			}
-			a, b := r[uuidA], r[uuidB]
-			a.missing, a.reset = c.missing, now
-			r.Judge(read, tableOf(t, xid.Settings{}), slog.New(slog.DiscardHandler))
-			if got := len(a.faults) == 0; got != c.cleared {
-				t.Errorf("faults are %v, want none: %v", a.faults, c.cleared)
-			}
-			if a.xids["79"] != 0 != c.waits || a.reset.IsZero() == c.waits {
-				t.Errorf("events %v, reset %v", a.xids, a.reset)
-			}
-			if len(b.faults) == 0 || b.xids["79"] != 1 {
-				t.Error("the other GPU lost a fault or an event")
-			}
-		})
 	}
 }
 
