@@ -16,7 +16,6 @@ import (
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/dra"
-	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/features"
 	"github.com/accelmux/accelmux/core/filewatch"
@@ -87,7 +86,6 @@ type parts struct {
 	earlier    *round.Earlier
 	plugin     *deviceplugin.Plugin
 	dra        *dra.Frontend
-	record     *claim.Store
 	claims     *dra.Reconciler
 	conflicts  *conflict.Detector
 	// known are the resources that kubelet's device manager knew when this agent became active.

@@ -56,7 +56,7 @@ func (a *Agent) withheld() (problems []status.Problem) {
 			continue
 		}
 		who := "containers"
-		if c := a.record.Find(w.Name); c != nil {
+		if c := a.book.Claims().Find(w.Name); c != nil {
 			who += " of claim " + c.String()
 		}
 		problems = append(problems, status.Problem{Backend: w.Device.Backend, Device: w.Device.ID, Message: fmt.Sprintf(

@@ -19,7 +19,6 @@ import (
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/dra"
-	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
@@ -134,7 +133,9 @@ func (a *Agent) openState() error {
 	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Files: a.files, Adopted: a.book.Suspect, OnHost: a.inventory.OnHost, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
 	}
-	if err := errors.Join(a.openKubelet(), a.openClaims(bootID), a.ownSpecs(a.plans.InForce())); err != nil {
+	err = a.openKubelet()
+	a.openClaims(bootID)
+	if err := errors.Join(err, a.ownSpecs(a.plans.InForce())); err != nil {
 		return errors.Join(err, a.cdi.Close(nil))
 	}
 	// Containers may hold devices of backends that this configuration does not have: their
@@ -154,7 +155,6 @@ func (a *Agent) openKubelet() (err error) {
 	a.lifecycle = lifecycle.New(lifecycle.Options{
 		Book: a.book, Backends: a.supervisor, Definitions: a.cdi, Health: a.health,
 		Round: a.round.Load, Host: a.opts.host(), Pods: a.opts.Pods, NodeName: a.opts.NodeName,
-		Claimed: func(name string) bool { return a.record.Defines(name) },
 		Changed: a.poke,
 		Released: func(device inventory.Key, err error) {
 			a.tally.Released(device.Backend, err)
@@ -174,32 +174,28 @@ func (a *Agent) openKubelet() (err error) {
 	return nil
 }
 
-// openClaims makes the frontend for dynamic resource allocation, and restores the claims.
-func (a *Agent) openClaims(bootID string) (err error) {
-	if a.record, err = claim.Open(filepath.Join(a.opts.StateDir, "claims"), checkpoint.Writer{}); err != nil {
-		return err
-	}
+// openClaims makes the frontend for dynamic resource allocation, and restores the definitions of claims.
+func (a *Agent) openClaims(bootID string) {
 	options := dra.Options{
 		NodeName: a.opts.NodeName, BootID: bootID, KubeletRootDir: a.opts.KubeletRootDir, CDIDir: a.opts.CDIDir,
-		Lifecycle: a.lifecycle, Record: a.record, Answered: a.claimAnswered, Log: a.log,
+		Lifecycle: a.lifecycle, Record: a.book.Claims(), Answered: a.claimAnswered, Log: a.log,
 	}
 	if a.opts.Cluster != nil {
 		options.Client = a.opts.Cluster.Clientset()
 	}
 	a.claims = dra.NewReconciler(dra.ReconcilerOptions{
-		Record: a.record, Lifecycle: a.lifecycle, Client: options.Client, Listed: a.pods.ListedCDI, BootID: bootID,
+		Record: a.book.Claims(), Lifecycle: a.lifecycle, Client: options.Client, Listed: a.pods.ListedCDI, BootID: bootID,
 		KubeletRootDir: a.opts.KubeletRootDir, CDIDir: a.opts.CDIDir, Interval: a.opts.Timing.Claims, Log: a.log,
 	})
 	options.Ended, options.Unused, options.End = a.claims.Ended, a.claims.Unused, a.claims.End
 	a.dra = dra.NewFrontend(options)
 	a.claims.Restore()
-	return nil
 }
 
 // defines reports whether the definitions of a device must stay: it is held, or a claim has admin
 // access to it.
 func (a *Agent) defines(device inventory.Key) bool {
-	return a.book.Held(device) || a.record.Has(device)
+	return a.book.Held(device) || a.book.Claims().Has(device)
 }
 
 // resolve finds the device of a unit that kubelet lists.

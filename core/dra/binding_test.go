@@ -80,6 +80,7 @@ func newBinding(t *testing.T, reactors ...func(*apiServer)) *binding {
 func (b *binding) start(t *testing.T) {
 	t.Helper()
 	store := record(t, b.dir)
+	b.lifecycle.record = store
 	reconciler := NewReconciler(ReconcilerOptions{
 		Record: store, Lifecycle: b.lifecycle, Client: b.cluster, BootID: "boot", KubeletRootDir: b.dir, CDIDir: b.dir,
 		Listed: func(context.Context) (map[string]bool, error) {

@@ -20,7 +20,6 @@ import (
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -136,12 +135,12 @@ func (m *machine) start() {
 	var current *round.Round
 	disk := checkpoint.Writer{Unsynced: true, Before: func(checkpoint.Op, string) error { return m.alive() }}
 	boot := fmt.Sprint("boot-", m.boot)
-	record, err := claim.Open(filepath.Join(m.dir, "claims"), disk)
-	if err == nil {
-		m.book, err = holders.Open(holders.Options{Path: filepath.Join(m.dir, "usage"), BootID: boot, Kubelet: podresources.New(podresources.Options{Socket: "/nowhere"}), Disk: disk,
-			Resolve:       func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
-			ResetAfterUse: func(key inventory.Key) bool { return current.ResetsAfterUse(key) }})
-	}
+	var err error
+	m.book, err = holders.Open(holders.Options{
+		Path: filepath.Join(m.dir, "usage"), BootID: boot, Kubelet: podresources.New(podresources.Options{Socket: "/nowhere"}), Disk: disk,
+		Resolve:       func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
+		ResetAfterUse: func(key inventory.Key) bool { return current.ResetsAfterUse(key) },
+	})
 	if err == nil {
 		m.cdi, err = cdi.Open(cdi.Options{Dir: filepath.Join(m.dir, "cdi"), Disk: disk})
 	}
@@ -164,14 +163,14 @@ func (m *machine) start() {
 	})
 	var l *lifecycle.Lifecycle
 	l = lifecycle.New(lifecycle.Options{
-		Book: m.book, Backends: m, Definitions: m.cdi, Health: m, Round: func() *round.Round { return current }, Claimed: record.Defines,
+		Book: m.book, Backends: m, Definitions: m.cdi, Health: m, Round: func() *round.Round { return current },
 		Changed: func() { l.Update() }, Released: func(inventory.Key, error) {}, Reset: func(string, error) {}, ReleaseBackoff: time.Millisecond, ResetBackoff: time.Millisecond,
 	})
 	m.driver = &Driver{
-		opts: Options{Name: driverName, NodeName: node, BootID: boot, Lifecycle: l, Record: record, Answered: func(Call, string, time.Duration, error) {}},
+		opts: Options{Name: driverName, NodeName: node, BootID: boot, Lifecycle: l, Record: m.book.Claims(), Answered: func(Call, string, time.Duration, error) {}},
 		log:  slog.New(slog.DiscardHandler), devices: map[string]resource.Device{"gpu-0": d}, publication: Publication{Backend: backend},
 	}
-	NewReconciler(ReconcilerOptions{Record: record, Lifecycle: l, BootID: boot}).Restore()
+	NewReconciler(ReconcilerOptions{Record: m.book.Claims(), Lifecycle: l, BootID: boot}).Restore()
 	var running sync.WaitGroup
 	running.Go(func() { _ = m.book.Run(m.running) })
 	running.Go(func() { _ = l.Run(m.running) })
@@ -258,7 +257,7 @@ func (m *machine) prepare(name string, reboot, deleted bool) {
 }
 
 // checkUsed checks that a claim that is used holds its device, and that a runtime finds its definition.
-func (m *machine) checkUsed(name string, c *claim.Claim) {
+func (m *machine) checkUsed(name string, c *holders.ClaimRecord) {
 	runtime, err := cdilib.NewCache(cdilib.WithSpecDirs(filepath.Join(m.dir, "cdi")), cdilib.WithAutoRefresh(false))
 	if err != nil {
 		m.t.Fatal(err)

@@ -4,7 +4,7 @@
 //
 //	round of the pipeline ─Publish─► Driver ──► pool ──► ResourceSlices
 //	kubelet ─prepare, unprepare──► Driver ──► lifecycle ──► backend, CDI definitions
-//	                                 └──────► record of claims (package claim)
+//	                                 └──────► record of claims (package holders)
 //	claims of the API server, before their pods are bound ──► binder ──► Driver
 //	API server, kubelet's pods ──► Reconciler ──► lifecycle, record of claims
 //

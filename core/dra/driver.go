@@ -25,7 +25,6 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -49,14 +48,14 @@ type Options struct {
 	Metadata  bool
 	Client    kubernetes.Interface
 	Lifecycle Lifecycle
-	Record    *claim.Store
+	Record    *holders.Claims
 	// Ended returns why a claim that has a device has ended for the API server, though kubelet has not
 	// unprepared it; "" if it has not ended, or if that is not known.
-	Ended func(ctx context.Context, driver string, uid types.UID) string
+	Ended func(ctx context.Context, i holders.ClaimID) string
 	// Unused returns an error if a container with a claim may run, by what kubelet lists.
-	Unused func(ctx context.Context, c *claim.Claim) error
+	Unused func(ctx context.Context, c *holders.ClaimRecord) error
 	// End ends a claim that was prepared before its pod was bound, if it has ended for the API server.
-	End func(ctx context.Context, i claim.ID) error
+	End func(ctx context.Context, i holders.ClaimID) error
 	// Answered is called after each prepare and unprepare of a claim, with nil or why it failed.
 	// It must not block.
 	Answered func(call Call, driver string, took time.Duration, err error)
@@ -75,14 +74,10 @@ const (
 // Lifecycle prepares, restores and ends claims; [lifecycle.Lifecycle] implements it.
 type Lifecycle interface {
 	PrepareClaim(ctx context.Context, r lifecycle.ClaimRequest) error
-	EndClaim(driver, uid string) error
-	EndAdminAccess(devices []inventory.Key)
-	CallsBackend(device inventory.Key) bool
+	EndClaim(i holders.ClaimID) error
 	Made() map[inventory.Key]string
 	EndUnknownClaim(uid string, device inventory.Key) error
-	RestoreClaim(claim holders.Claim, devices []lifecycle.RestoredDevice)
-	RestoreUnreadClaim(driver, uid string)
-	RestoreDefinitions(devices []lifecycle.RestoredDevice) error
+	RestoreDefinitions(c *holders.ClaimRecord) error
 }
 
 // Driver serves the devices of one backend by dynamic resource allocation. Its methods are safe for

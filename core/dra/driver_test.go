@@ -91,8 +91,8 @@ func TestPrepareShares(t *testing.T) {
 	if d := r.lifecycle.prepared[0].Devices; len(d) != 1 || !d[0].Shared || cmp.Diff(map[string]int64{"memory": 24}, d[0].Amounts) != "" {
 		t.Errorf("the devices are %+v", d)
 	}
-	again := restored(r.opts.Record.Get(driverName, "uid-x")) // as after a restart
-	if len(again) != 1 || !again[0].Shared || cmp.Diff(map[string]int64{"memory": 24}, again[0].Amounts) != "" {
+	again := bookIn(t, r.dir).AllocationsOf(inventory.Key{Backend: "mock", ID: "GPU-0"}) // as after a restart
+	if len(again) != 1 || cmp.Diff(map[string]int64{"memory": 24}, again[0].Amounts) != "" {
 		t.Errorf("restored are %+v", again)
 	}
 	if _, problem := r.prepare(t, r.allocate(t, "y", nil, share("a", "one", "8"), share("b", "two", "8"))); !strings.Contains(problem, "requests a and b have a share each of device GPU-0: use two claims") {

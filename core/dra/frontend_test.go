@@ -20,31 +20,40 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"github.com/accelmux/accelmux/core/backoff"
-	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-func record(t *testing.T, dir string) *claim.Store {
+// bookIn is the book of a directory.
+func bookIn(t *testing.T, dir string) *holders.Book {
 	t.Helper()
-	all, err := claim.Open(filepath.Join(dir, "claims"), checkpoint.Writer{})
+	b, err := holders.Open(holders.Options{
+		Path: filepath.Join(dir, "usage"), BootID: "boot", Kubelet: podresources.New(podresources.Options{Socket: "/nowhere"}),
+		Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return b
+}
+
+func record(t *testing.T, dir string) *holders.Claims {
+	t.Helper()
+	return bookIn(t, dir).Claims()
 }
 
 // frontend is a Frontend that runs until the test's end.
 func frontend(t *testing.T, server *apiServer, dir string) *Frontend {
 	t.Helper()
-	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletRootDir: dir, CDIDir: filepath.Join(dir, "cdi"), Lifecycle: &fakeLifecycle{}, Record: record(t, dir)})
+	all := record(t, dir)
+	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletRootDir: dir, CDIDir: filepath.Join(dir, "cdi"), Lifecycle: &fakeLifecycle{record: all}, Record: all})
 	f.linger = 0
 	if server != nil {
 		f.opts.Client = server
@@ -108,7 +117,7 @@ func TestFrontend(t *testing.T) {
 	f.Publish(roundOf(both, nil, []resource.Device{device("GPU-2")}))
 	server.want(t, "no device", driverName+":")
 
-	c := &claim.Claim{Driver: driverName, UID: "uid", Namespace: "ns", Name: "c", Devices: []claim.Device{{Request: "a", Pool: node, Name: "gpu-0", Backend: "mock", ID: "GPU-0", CDI: "mock.accelmux.io/holder=GPU-0::uid"}}}
+	c := &holders.ClaimRecord{Claim: holders.Claim{Driver: driverName, UID: "uid", Namespace: "ns", Name: "c"}, Devices: []holders.ClaimDevice{{Request: "a", Pool: node, Name: "gpu-0", Backend: "mock", ID: "GPU-0", CDI: "mock.accelmux.io/holder=GPU-0::uid"}}}
 	if err := f.opts.Record.Put(c); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +127,7 @@ func TestFrontend(t *testing.T) {
 	if s := f.Status()[0]; s.Claims != 1 || s.Devices != 0 || s.Slices != 1 {
 		t.Errorf("with a claim and no devices: %+v", s)
 	}
-	if err := f.opts.Record.Remove(driverName, "uid"); err != nil {
+	if err := f.opts.Lifecycle.EndClaim(c.ID()); err != nil {
 		t.Fatal(err)
 	}
 	server.want(t, "withdrawn")
@@ -132,9 +141,9 @@ func TestFrontend(t *testing.T) {
 func TestClaimOfAMovedResource(t *testing.T) {
 	t.Parallel()
 	server, dir := newAPIServer(), t.TempDir()
-	before := &claim.Claim{
-		Driver: driverName, UID: "one", Namespace: "ns", Name: "one", Prepared: true, BootID: "an earlier boot",
-		Devices: []claim.Device{{Request: "a", Pool: node, Name: "gpu-0", Backend: "mock", ID: "GPU-0", CDI: "mock.accelmux.io/holder=GPU-0::one"}},
+	before := &holders.ClaimRecord{
+		Claim: holders.Claim{Driver: driverName, UID: "one", Namespace: "ns", Name: "one"}, Prepared: true, BootID: "an earlier boot",
+		Devices: []holders.ClaimDevice{{Request: "a", Pool: node, Name: "gpu-0", Backend: "mock", ID: "GPU-0", CDI: "mock.accelmux.io/holder=GPU-0::one"}},
 	}
 	if err := record(t, dir).Put(before); err != nil {
 		t.Fatal(err)
@@ -273,7 +282,7 @@ func TestDriverStaysForKubelet(t *testing.T) {
 		f := NewFrontend(Options{Record: record(t, t.TempDir()), KubeletRootDir: t.TempDir(), Client: newAPIServer()})
 		f.drivers["gone"], f.needed["gone"] = &slot{}, c.needed
 		if c.called {
-			f.opts.Record.Called(claim.ID{Driver: "gone", UID: "uid"})
+			f.opts.Record.Called(holders.ClaimID{Driver: "gone", UID: "uid"})
 		}
 		if _, got := f.wanted(roundOf(nil))["gone"]; got != c.want {
 			t.Errorf("%s: the driver stays: %v, want %v", name, got, c.want)
@@ -301,12 +310,12 @@ func TestDriverEndsWithItsLastClaim(t *testing.T) {
 		}, false},
 		"the Reconciler": {func(t *testing.T, r *rig, k *reconciler, _ *Driver) {
 			err := r.cluster.ResourceV1().ResourceClaims("ns").Delete(t.Context(), "x", metav1.DeleteOptions{})
-			if err := errors.Join(err, k.End(t.Context(), claim.ID{Driver: driverName, UID: "uid-x"})); err != nil {
+			if err := errors.Join(err, k.End(t.Context(), holders.ClaimID{Driver: driverName, UID: "uid-x"})); err != nil {
 				t.Error(err)
 			}
 		}, false},
 		"a preparation that failed": {func(t *testing.T, _ *rig, _ *reconciler, d *Driver) {
-			if err := endClaim(d.opts.Record, d.opts.Lifecycle, driverName, "uid-x"); err != nil {
+			if err := d.opts.Lifecycle.EndClaim(holders.ClaimID{Driver: driverName, UID: "uid-x"}); err != nil {
 				t.Error(err)
 			}
 		}, true},

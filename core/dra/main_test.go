@@ -17,8 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	drapbv1 "k8s.io/kubelet/pkg/apis/dra/v1"
 
-	"github.com/accelmux/accelmux/core/checkpoint"
-	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -43,10 +41,11 @@ type fakeLifecycle struct {
 	mu       sync.Mutex
 	prepared []lifecycle.ClaimRequest
 	ended    []string
-	// undefined are the devices of EndAdminAccess.
+	// record is where claims end.
+	record *holders.Claims
+	// undefined are the devices to which claims that ended had admin access.
 	undefined []inventory.Key
-	restored  []restoredClaim
-	defined   []lifecycle.RestoredDevice
+	defined   []*holders.ClaimRecord
 	made      map[inventory.Key]string
 	err       error
 	// held is the error if the devices cannot be taken.
@@ -58,11 +57,6 @@ type fakeLifecycle struct {
 	defineErr error
 }
 
-type restoredClaim struct {
-	holders.Claim
-	devices []lifecycle.RestoredDevice
-}
-
 func (f *fakeLifecycle) PrepareClaim(ctx context.Context, r lifecycle.ClaimRequest) error {
 	f.mu.Lock()
 	err, held, backend := f.err, f.held, f.backend
@@ -70,7 +64,7 @@ func (f *fakeLifecycle) PrepareClaim(ctx context.Context, r lifecycle.ClaimReque
 	if held != nil {
 		return held
 	}
-	if err = errors.Join(err, r.Taken(nil)); err == nil && backend != nil {
+	if err = errors.Join(err, r.Taken()); err == nil && backend != nil {
 		err = backend(ctx)
 	}
 	if err != nil {
@@ -81,37 +75,28 @@ func (f *fakeLifecycle) PrepareClaim(ctx context.Context, r lifecycle.ClaimReque
 	f.prepared = append(f.prepared, r)
 	var all []lifecycle.Definition
 	for _, d := range r.Devices {
-		all = append(all, lifecycle.Definition{Name: "mock.accelmux.io/holder=" + d.Device.ID + "::" + r.UID, Content: `{"env":["A=b"]}`})
+		all = append(all, lifecycle.Definition{Name: "mock.accelmux.io/holder=" + d.Device.ID + "::" + string(r.UID), Content: `{"env":["A=b"]}`})
 	}
 	return r.Store(all)
 }
 
-func (f *fakeLifecycle) RestoreClaim(c holders.Claim, devices []lifecycle.RestoredDevice) {
-	f.restored = append(f.restored, restoredClaim{c, devices})
-}
-
-func (f *fakeLifecycle) RestoreUnreadClaim(driver, uid string) {
-	f.restored = append(f.restored, restoredClaim{Claim: holders.Claim{Driver: driver, UID: uid}})
-}
-
-func (f *fakeLifecycle) RestoreDefinitions(devices []lifecycle.RestoredDevice) error {
+func (f *fakeLifecycle) RestoreDefinitions(c *holders.ClaimRecord) error {
 	if f.defineErr == nil {
-		f.defined = append(f.defined, devices...)
+		f.defined = append(f.defined, c)
 	}
 	return f.defineErr
 }
 
-func (f *fakeLifecycle) EndClaim(_, uid string) error {
+func (f *fakeLifecycle) EndClaim(i holders.ClaimID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ended = append(f.ended, uid)
-	return f.endErr
-}
-
-func (f *fakeLifecycle) EndAdminAccess(devices []inventory.Key) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.undefined = append(f.undefined, devices...)
+	f.ended = append(f.ended, string(i.UID))
+	if f.endErr != nil {
+		return f.endErr
+	}
+	admin, err := f.record.End(i, func(inventory.Key) bool { return true })
+	f.undefined = append(f.undefined, admin...)
+	return err
 }
 
 func (f *fakeLifecycle) Made() map[inventory.Key]string { return f.made }
@@ -120,8 +105,6 @@ func (f *fakeLifecycle) EndUnknownClaim(uid string, device inventory.Key) error 
 	f.ended = append(f.ended, uid+" "+device.ID)
 	return nil
 }
-
-func (f *fakeLifecycle) CallsBackend(inventory.Key) bool { return true }
 
 // rig is a driver with an API server in the process, and kubelet's side of its socket.
 type rig struct {
@@ -144,13 +127,11 @@ func newRig(t *testing.T) *rig {
 // start starts the driver, as after a restart of the agent.
 func (r *rig) start(t *testing.T) {
 	t.Helper()
-	record, err := claim.Open(filepath.Join(r.dir, "claims"), checkpoint.Writer{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var err error
+	r.lifecycle.record = record(t, r.dir)
 	if r.Driver, err = Start(t.Context(), Options{
 		Name: driverName, NodeName: node, BootID: r.boot, KubeletRootDir: r.dir, CDIDir: filepath.Join(r.dir, "cdi"), Metadata: r.metadata,
-		Client: r.cluster, Lifecycle: r.lifecycle, Record: record,
+		Client: r.cluster, Lifecycle: r.lifecycle, Record: r.lifecycle.record,
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/holders"
 )
 
 // metadataDir is where kubeletplugin writes the files of the option Metadata for a driver: a
@@ -18,7 +18,7 @@ func metadataDir(kubeletRootDir, driver string) string {
 
 // removeMetadata removes a claim's files of the option Metadata. kubeletplugin does that only when kubelet
 // unprepares the claim, and only while the driver has the option. The directory of a claim without a name stays.
-func removeMetadata(record *claim.Store, kubeletRootDir, cdiDir string, c *claim.Claim) error {
+func removeMetadata(record *holders.Claims, kubeletRootDir, cdiDir string, c holders.Claim) error {
 	files, err := filepath.Glob(filepath.Join(cdiDir, fmt.Sprintf("%s_metadata_%s_*.json", c.Driver, c.UID)))
 	errs := []error{err}
 	if c.Name != "" { // another claim of the name may have been prepared since
@@ -32,16 +32,13 @@ func removeMetadata(record *claim.Store, kubeletRootDir, cdiDir string, c *claim
 	return errors.Join(errs...)
 }
 
-// endClaim ends a claim, and removes its files of the option Metadata. c is nil for a claim whose file cannot be
-// read. The devices are released even if a file cannot be removed.
-func (r *Reconciler) endClaim(i claim.ID, c *claim.Claim) error {
-	if c == nil {
-		c = &claim.Claim{Driver: i.Driver, UID: i.UID}
-	}
+// endClaim ends a claim, and removes its files of the option Metadata. A claim whose file cannot be
+// read has no name. The devices are released even if a file cannot be removed.
+func (r *Reconciler) endClaim(c holders.Claim) error {
 	err := removeMetadata(r.opts.Record, r.opts.KubeletRootDir, r.opts.CDIDir, c)
-	err = errors.Join(err, endClaim(r.opts.Record, r.opts.Lifecycle, i.Driver, i.UID))
+	err = errors.Join(err, r.opts.Lifecycle.EndClaim(c.ID()))
 	if err == nil {
-		r.opts.Record.Finish(i)
+		r.opts.Record.Finish(c.ID())
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/resource"
 )
 
@@ -109,11 +109,10 @@ func TestMetadataOfAnEndedClaim(t *testing.T) {
 			t.Fatal(problem)
 		}
 	}
-	r.record(t, "earlier", func(c *claim.Claim) { c.Name = "again" })
+	r.record(t, "earlier", func(c *holders.ClaimRecord) { c.Name = "again" })
 	k := NewReconciler(ReconcilerOptions{Record: r.opts.Record, Lifecycle: r.lifecycle, KubeletRootDir: r.opts.KubeletRootDir, CDIDir: r.opts.CDIDir})
 	for _, uid := range []types.UID{"uid-gone", "uid-earlier"} {
-		i := claim.ID{Driver: driverName, UID: uid}
-		if err := k.endClaim(i, r.opts.Record.Get(driverName, uid)); err != nil {
+		if err := k.endClaim(r.opts.Record.Get(driverName, uid).Claim); err != nil {
 			t.Error(err)
 		}
 	}

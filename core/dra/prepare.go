@@ -13,7 +13,6 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"github.com/accelmux/accelmux/core/cdi"
-	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
@@ -25,7 +24,7 @@ import (
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	for _, c := range claims {
-		d.opts.Record.Called(claim.ID{Driver: d.opts.Name, UID: c.UID})
+		d.opts.Record.Called(d.id(c.UID))
 		began := time.Now()
 		prepared, err := d.prepareForKubelet(ctx, c)
 		d.opts.Answered(CallPrepare, d.opts.Name, time.Since(began), err)
@@ -51,17 +50,20 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 		began := time.Now()
 		results[c.UID] = d.unprepare(ctx, c.UID)
 		if results[c.UID] == nil { // also where kubeletplugin does not, as the option Metadata is off now
-			results[c.UID] = removeMetadata(d.opts.Record, d.opts.KubeletRootDir, d.opts.CDIDir, &claim.Claim{Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name})
+			results[c.UID] = removeMetadata(d.opts.Record, d.opts.KubeletRootDir, d.opts.CDIDir, holders.Claim{Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name})
 		}
 		d.opts.Answered(CallUnprepare, d.opts.Name, time.Since(began), results[c.UID])
 		if err := results[c.UID]; err != nil {
 			d.log.Warn("a claim was not unprepared", "claim", c.Namespace+"/"+c.Name, "error", err)
 			continue
 		}
-		d.opts.Record.Finish(claim.ID{Driver: d.opts.Name, UID: c.UID})
+		d.opts.Record.Finish(d.id(c.UID))
 	}
 	return results, nil
 }
+
+// id returns that of a claim of this driver.
+func (d *Driver) id(u types.UID) holders.ClaimID { return holders.ClaimID{Driver: d.opts.Name, UID: u} }
 
 // unprepare ends a claim, unless kubelet has given up meanwhile: it may have given the claim to
 // another pod since.
@@ -69,7 +71,7 @@ func (d *Driver) unprepare(ctx context.Context, u types.UID) error {
 	if !d.abandon(u) {
 		return nil
 	}
-	unlock, err := d.opts.Record.Lock(ctx, claim.ID{Driver: d.opts.Name, UID: u})
+	unlock, err := d.opts.Record.Lock(ctx, d.id(u))
 	if err != nil {
 		return err
 	}
@@ -80,29 +82,7 @@ func (d *Driver) unprepare(ctx context.Context, u types.UID) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("kubelet no longer waits for it: %w", err)
 	}
-	return endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, u)
-}
-
-// endClaim ends a claim, which the caller has locked. After a crash in between it is still in the
-// record, and is not prepared if a backend may have released or reset its devices. A claim that is not in the
-// record is no error.
-func endClaim(record *claim.Store, l Lifecycle, driver string, u types.UID) error {
-	c := record.Get(driver, u)
-	if c != nil && slices.ContainsFunc(c.Devices, func(d claim.Device) bool { return l.CallsBackend(d.Key()) }) {
-		c.Prepared = false
-		if err := record.Put(c); err != nil {
-			return err
-		}
-	}
-	record.End(driver, u)
-	if err := l.EndClaim(driver, string(u)); err != nil {
-		return err
-	}
-	err := record.Remove(driver, u)
-	if c != nil {
-		l.EndAdminAccess(c.AdminAccess())
-	}
-	return err
+	return d.opts.Lifecycle.EndClaim(d.id(u))
 }
 
 // prepare prepares a claim, unless that is done. The claim is in the record before a backend does
@@ -112,8 +92,8 @@ func endClaim(record *claim.Store, l Lifecycle, driver string, u types.UID) erro
 // checked that it is reserved for the pod that starts. unbound: kubelet has not asked, because the pod is to
 // be bound when the claim is prepared. limit is how long a backend may take; 0: the usual limit, but a claim with
 // a device that is slow to prepare is errSlow then.
-func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbound bool, limit time.Duration) (*claim.Claim, error) {
-	unlock, err := d.opts.Record.Lock(ctx, claim.ID{Driver: d.opts.Name, UID: c.UID})
+func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbound bool, limit time.Duration) (*holders.ClaimRecord, error) {
+	unlock, err := d.opts.Record.Lock(ctx, d.id(c.UID))
 	if err != nil {
 		return nil, temporary{err}
 	}
@@ -141,7 +121,7 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbo
 	}
 	if earlier || before != nil && !isAllocation(before, c) {
 		// The API server allocates again only when no pod has the claim any more.
-		if err := endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, c.UID); err != nil {
+		if err := d.opts.Lifecycle.EndClaim(d.id(c.UID)); err != nil {
 			return nil, temporary{fmt.Errorf("end its earlier allocation: %w", err)}
 		}
 	}
@@ -156,12 +136,11 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbo
 }
 
 // prepareRequest prepares what a claim is to get. The caller has locked the claim.
-func (d *Driver) prepareRequest(ctx context.Context, c *resourceapi.ResourceClaim, request *request, unbound bool, limit time.Duration) (*claim.Claim, error) {
-	next, taken := d.recorded(c, request), false
+func (d *Driver) prepareRequest(ctx context.Context, c *resourceapi.ResourceClaim, request *request, unbound bool, limit time.Duration) (*holders.ClaimRecord, error) {
+	next, taken := d.recorded(request), false
 	next.Unbound, request.Limit = unbound, limit
-	request.Taken = func(held []holders.ClaimedDevice) error {
+	request.Taken = func() error {
 		taken = true
-		setResetScopes(next, held)
 		if slices.ContainsFunc(request.Devices, func(r lifecycle.ClaimDevice) bool { return r.Device.Hooks.Prepare && !r.Admin }) {
 			return written(d.opts.Record.Put(next))
 		}
@@ -185,21 +164,11 @@ func (d *Driver) prepareRequest(ctx context.Context, c *resourceapi.ResourceClai
 	}
 	_, again := errors.AsType[temporary](err)
 	again = again || errors.Is(err, supervisor.ErrNotRunning)
-	err = errors.Join(err, endClaim(d.opts.Record, d.opts.Lifecycle, d.opts.Name, c.UID))
+	err = errors.Join(err, d.opts.Lifecycle.EndClaim(d.id(c.UID)))
 	if again {
 		err = temporary{err}
 	}
 	return nil, err
-}
-
-// setResetScopes stores the reset scopes of the devices that a claim holds.
-func setResetScopes(c *claim.Claim, held []holders.ClaimedDevice) {
-	for i := range c.Devices {
-		d := &c.Devices[i]
-		if j := slices.IndexFunc(held, func(h holders.ClaimedDevice) bool { return h.Device == d.Key() }); j >= 0 {
-			d.ResetGroup, d.Parents = held[j].Reset.Group, held[j].Reset.Parents
-		}
-	}
 }
 
 // written returns the error of a write of the record.
@@ -225,7 +194,7 @@ func (d *Driver) explained(ctx context.Context, err error) error {
 		if d.opts.Ended == nil {
 			return err
 		}
-		if why := d.opts.Ended(ctx, other.Driver, types.UID(other.UID)); why != "" {
+		if why := d.opts.Ended(ctx, other.ID()); why != "" {
 			return fmt.Errorf("device %s: claim %s/%s has %s: %s, but kubelet has not unprepared it, and its containers may still run; "+
 				"the device is free within about a minute after they have ended, and the start is tried again", device, other.Namespace, other.Name, has, why)
 		}
@@ -234,27 +203,27 @@ func (d *Driver) explained(ctx context.Context, err error) error {
 }
 
 // recorded returns the claim as it is to be in the record, not prepared.
-func (d *Driver) recorded(c *resourceapi.ResourceClaim, r *request) *claim.Claim {
-	all := &claim.Claim{Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name, Extended: r.Extended, BootID: d.opts.BootID}
+func (d *Driver) recorded(r *request) *holders.ClaimRecord {
+	all := &holders.ClaimRecord{Claim: r.Claim, BootID: d.opts.BootID}
 	for i, result := range r.results {
 		device := r.Devices[r.device[i]]
-		all.Devices = append(all.Devices, claim.Device{
+		all.Devices = append(all.Devices, holders.ClaimDevice{
 			Request: result.Request, Pool: result.Pool, Name: result.Device, Backend: device.Device.Backend, ID: device.Device.ID,
-			Share: share(result), Amounts: amounts(device.Device, result), Admin: device.Admin, CDI: cdi.ClaimName(device.Device.Key, r.UID), Parameters: device.Parameters,
+			Share: share(result), Amounts: amounts(device.Device, result), Admin: device.Admin, CDI: cdi.ClaimName(device.Device.Key, string(r.UID)), Parameters: device.Parameters,
 		})
 	}
 	return all
 }
 
 // isAllocation reports whether the record has the devices that are allocated to a claim now.
-func isAllocation(recorded *claim.Claim, c *resourceapi.ResourceClaim) bool {
+func isAllocation(recorded *holders.ClaimRecord, c *resourceapi.ResourceClaim) bool {
 	if c.Status.Allocation == nil {
 		return false
 	}
 	results := slices.DeleteFunc(slices.Clone(c.Status.Allocation.Devices.Results), func(r resourceapi.DeviceRequestAllocationResult) bool {
 		return r.Driver != recorded.Driver
 	})
-	return slices.EqualFunc(recorded.Devices, results, func(p claim.Device, r resourceapi.DeviceRequestAllocationResult) bool {
+	return slices.EqualFunc(recorded.Devices, results, func(p holders.ClaimDevice, r resourceapi.DeviceRequestAllocationResult) bool {
 		return p.Request == r.Request && p.Pool == r.Pool && p.Name == r.Device && p.Share == share(r)
 	})
 }
@@ -271,7 +240,7 @@ type request struct {
 func (d *Driver) request(ctx context.Context, c *resourceapi.ResourceClaim) (*request, error) {
 	r := &request{ClaimRequest: lifecycle.ClaimRequest{
 		Claim: holders.Claim{
-			Driver: d.opts.Name, UID: string(c.UID), Namespace: c.Namespace, Name: c.Name,
+			Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name,
 			Extended: c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true",
 		},
 	}}
@@ -383,7 +352,7 @@ func share(result resourceapi.DeviceRequestAllocationResult) types.UID {
 }
 
 // answer returns kubelet's answer for a claim that is prepared.
-func (d *Driver) answer(c *claim.Claim) []kubeletplugin.Device {
+func (d *Driver) answer(c *holders.ClaimRecord) []kubeletplugin.Device {
 	devices := make([]kubeletplugin.Device, len(c.Devices))
 	for i, device := range c.Devices {
 		devices[i] = kubeletplugin.Device{

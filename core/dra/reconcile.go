@@ -14,16 +14,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/cdi"
-	"github.com/accelmux/accelmux/core/dra/claim"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeapi"
-	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -33,7 +30,7 @@ const readLimit = 5 * time.Second
 // ReconcilerOptions are the options of [NewReconciler]. All are required, except Client, Interval and
 // Log.
 type ReconcilerOptions struct {
-	Record    *claim.Store
+	Record    *holders.Claims
 	Lifecycle Lifecycle
 	// Client reads claims; without it no claim is ended.
 	Client kubernetes.Interface
@@ -77,10 +74,10 @@ type Reconciler struct {
 	// mu guards what follows.
 	mu sync.Mutex
 	// ended is since when a claim has been found to have ended.
-	ended map[claim.ID]time.Time
+	ended map[holders.ClaimID]time.Time
 	// undefined are claims whose definitions could not be restored, problems what the latest round
 	// found.
-	undefined map[claim.ID]string
+	undefined map[holders.ClaimID]string
 	problems  []string
 }
 
@@ -90,56 +87,24 @@ func NewReconciler(opts ReconcilerOptions) *Reconciler {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	opts.Interval = cmp.Or(opts.Interval, time.Minute)
-	return &Reconciler{opts: opts, log: opts.Log, wake: make(chan struct{}, 1), ended: map[claim.ID]time.Time{}, undefined: map[claim.ID]string{}}
+	return &Reconciler{opts: opts, log: opts.Log, wake: make(chan struct{}, 1), ended: map[holders.ClaimID]time.Time{}, undefined: map[holders.ClaimID]string{}}
 }
 
-// Restore has the claims of the record hold their devices, and writes the definitions of those that
-// were prepared in this boot. Others must be prepared again, which kubelet calls for before it starts
-// a container. A claim whose file cannot be read holds the devices that kubelet lists for a pod;
-// until kubelet has listed its pods, those that have a definition of an earlier run count as held. Call
-// Restore before the book and drivers run.
+// Restore writes the definitions of the claims of the record that were
+// prepared in this boot. Others must be prepared again, which kubelet calls for before it starts
+// a container. Call Restore before drivers run.
 func (r *Reconciler) Restore() {
-	all := r.opts.Record.All()
-	for _, c := range all {
-		r.opts.Lifecycle.RestoreClaim(holder(c), restored(c))
-	}
-	for _, i := range r.opts.Record.Unreadable() {
-		r.opts.Lifecycle.RestoreUnreadClaim(i.Driver, string(i.UID))
-	}
-	for _, c := range all { // when all devices are held, so that no definition of another claim is removed
+	for _, c := range r.opts.Record.All() {
 		r.define(c)
 	}
 }
 
-func holder(c *claim.Claim) holders.Claim {
-	return holders.Claim{Driver: c.Driver, UID: string(c.UID), Namespace: c.Namespace, Name: c.Name, Extended: c.Extended}
-}
-
-// restored returns the devices of a claim, each once: it may have several shares of one.
-func restored(c *claim.Claim) (devices []lifecycle.RestoredDevice) {
-	for _, d := range c.Devices {
-		i := slices.IndexFunc(devices, func(r lifecycle.RestoredDevice) bool { return r.Device == d.Key() })
-		if i < 0 {
-			i = len(devices)
-			devices = append(devices, lifecycle.RestoredDevice{
-				Device: d.Key(), Shared: d.Share != "", Admin: d.Admin, Amounts: map[string]int64{},
-				Reset:      holders.ResetScope{Group: d.ResetGroup, Parents: d.Parents},
-				Definition: lifecycle.Definition{Name: d.CDI, Content: string(d.Edits)},
-			})
-		}
-		for capacity, amount := range d.Amounts {
-			devices[i].Amounts[capacity] += amount
-		}
-	}
-	return devices
-}
-
 // define writes the definitions of a claim that was prepared in this boot. If that fails, the next
 // round tries again.
-func (r *Reconciler) define(c *claim.Claim) {
+func (r *Reconciler) define(c *holders.ClaimRecord) {
 	var err error
 	if c.Prepared && c.BootID == r.opts.BootID {
-		err = r.opts.Lifecycle.RestoreDefinitions(restored(c))
+		err = r.opts.Lifecycle.RestoreDefinitions(c)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +148,7 @@ func (r *Reconciler) round(ctx context.Context) (waits bool) {
 	if len(all)+len(unreadable)+len(unknown) > 0 {
 		listed, unlisted = r.opts.Listed(ctx)
 	}
-	found := func(i claim.ID, ended, mayRun bool, end func() error) {
+	found := func(i holders.ClaimID, ended, mayRun bool, end func() error) {
 		since := r.found(i, ended)
 		switch {
 		case !ended:
@@ -229,8 +194,8 @@ func (r *Reconciler) round(ctx context.Context) (waits bool) {
 // Ended asks the API server why a claim that has a device has ended though kubelet has not unprepared
 // it; "" if it has not ended, or if that is not known. One that has ended is compared soon, also if
 // kubelet lists a pod with it.
-func (r *Reconciler) Ended(ctx context.Context, driver string, uid types.UID) string {
-	c := r.opts.Record.Get(driver, uid)
+func (r *Reconciler) Ended(ctx context.Context, i holders.ClaimID) string {
+	c := r.opts.Record.Get(i.Driver, i.UID)
 	if c == nil {
 		return ""
 	}
@@ -246,7 +211,7 @@ func (r *Reconciler) Ended(ctx context.Context, driver string, uid types.UID) st
 }
 
 // found records whether a claim has ended, and returns since when that is known.
-func (r *Reconciler) found(i claim.ID, ended bool) (since time.Time) {
+func (r *Reconciler) found(i holders.ClaimID, ended bool) (since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !ended {
@@ -260,7 +225,7 @@ func (r *Reconciler) found(i claim.ID, ended bool) (since time.Time) {
 }
 
 // hasEnded reports whether a claim was found to have ended, and not found otherwise since.
-func (r *Reconciler) hasEnded(i claim.ID) bool {
+func (r *Reconciler) hasEnded(i holders.ClaimID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, ok := r.ended[i]
@@ -268,11 +233,11 @@ func (r *Reconciler) hasEnded(i claim.ID) bool {
 }
 
 // forget drops what was found of claims that are no longer in the record.
-func (r *Reconciler) forget(all []*claim.Claim, unreadable []claim.ID) {
+func (r *Reconciler) forget(all []*holders.ClaimRecord, unreadable []holders.ClaimID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.ended, func(i claim.ID, _ time.Time) bool {
-		return !slices.Contains(unreadable, i) && !slices.ContainsFunc(all, func(c *claim.Claim) bool { return c.ID() == i })
+	maps.DeleteFunc(r.ended, func(i holders.ClaimID, _ time.Time) bool {
+		return !slices.Contains(unreadable, i) && !slices.ContainsFunc(all, func(c *holders.ClaimRecord) bool { return c.ID() == i })
 	})
 }
 
@@ -298,7 +263,7 @@ func (r *Reconciler) redefine(ctx context.Context) {
 }
 
 // why returns why a claim has ended for the API server; "" if it has not. The error is a problem.
-func (r *Reconciler) why(ctx context.Context, c *claim.Claim, options metav1.GetOptions) (string, error) {
+func (r *Reconciler) why(ctx context.Context, c *holders.ClaimRecord, options metav1.GetOptions) (string, error) {
 	if r.opts.Client == nil {
 		return "", nil
 	}
@@ -326,7 +291,7 @@ func (r *Reconciler) why(ctx context.Context, c *claim.Claim, options metav1.Get
 }
 
 // End ends a claim, if it has ended for the API server, unless kubelet lists a pod with it.
-func (r *Reconciler) End(ctx context.Context, i claim.ID) error {
+func (r *Reconciler) End(ctx context.Context, i holders.ClaimID) error {
 	unlock, err := r.opts.Record.Lock(ctx, i)
 	if err != nil {
 		return fmt.Errorf("end claim %s of driver %s: %w", i.UID, i.Driver, err)
@@ -343,7 +308,7 @@ func (r *Reconciler) End(ctx context.Context, i claim.ID) error {
 	if err := r.Unused(ctx, c); err != nil {
 		return fmt.Errorf("claim %s has ended for the API server (%s), but %w", c, why, err)
 	}
-	if err := r.endClaim(i, c); err != nil {
+	if err := r.endClaim(c.Claim); err != nil {
 		return fmt.Errorf("end claim %s (%s): %w", c, why, err)
 	}
 	r.log.Info("ended a claim that kubelet did not unprepare", "driver", i.Driver, "claim", c.String(), "uid", i.UID, "reason", why)
@@ -351,7 +316,7 @@ func (r *Reconciler) End(ctx context.Context, i claim.ID) error {
 }
 
 // Unused returns an error if a container with the claim may run: kubelet lists a pod with it, or its pods are not known.
-func (r *Reconciler) Unused(ctx context.Context, c *claim.Claim) error {
+func (r *Reconciler) Unused(ctx context.Context, c *holders.ClaimRecord) error {
 	if !r.mayRun(c) {
 		return nil
 	}
@@ -367,16 +332,18 @@ func (r *Reconciler) Unused(ctx context.Context, c *claim.Claim) error {
 
 // mayRun reports whether a container with the claim may run: none has outlived an earlier boot, and none
 // has it before kubelet asks for it.
-func (r *Reconciler) mayRun(c *claim.Claim) bool { return c.BootID == r.opts.BootID && !c.Unbound }
+func (r *Reconciler) mayRun(c *holders.ClaimRecord) bool {
+	return c.BootID == r.opts.BootID && !c.Unbound
+}
 
 // lists reports whether kubelet lists a pod with the claim. Its CDI names have the claim's UID, and are
 // not those of another claim of the same name.
-func lists(listed map[string]bool, c *claim.Claim) bool {
-	return slices.ContainsFunc(c.Devices, func(d claim.Device) bool { return listed[d.CDI] })
+func lists(listed map[string]bool, c *holders.ClaimRecord) bool {
+	return slices.ContainsFunc(c.Devices, func(d holders.ClaimDevice) bool { return listed[d.CDI] })
 }
 
 // isListed does the same for a claim whose devices are not known.
-func isListed(listed map[string]bool, i claim.ID) bool {
+func isListed(listed map[string]bool, i holders.ClaimID) bool {
 	for name := range listed {
 		if _, uid := cdi.ParseHolderName(name); uid == string(i.UID) {
 			return true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,8 +19,7 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/accelmux/accelmux/core/backoff"
-	"github.com/accelmux/accelmux/core/checkpoint"
-	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
@@ -42,11 +42,8 @@ func (k *reconciler) show(listed map[string]bool, err error) {
 func newReconciler(t *testing.T) (*rig, *reconciler) {
 	t.Helper()
 	dir := t.TempDir()
-	record, err := claim.Open(dir, checkpoint.Writer{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, k := &rig{lifecycle: &fakeLifecycle{}, cluster: newAPIServer(), dir: dir, boot: "boot-1"}, &reconciler{}
+	record := record(t, dir)
+	r, k := &rig{lifecycle: &fakeLifecycle{record: record}, cluster: newAPIServer(), dir: dir, boot: "boot-1"}, &reconciler{}
 	r.Driver = &Driver{opts: Options{Record: record}}
 	k.Reconciler = NewReconciler(ReconcilerOptions{
 		Record: r.opts.Record, Lifecycle: r.lifecycle, Client: r.cluster, BootID: r.boot,
@@ -68,11 +65,11 @@ func (k *reconciler) next(t *testing.T) {
 }
 
 // record records a claim with one device.
-func (r *rig) record(t *testing.T, name string, change func(*claim.Claim)) {
+func (r *rig) record(t *testing.T, name string, change func(*holders.ClaimRecord)) {
 	t.Helper()
-	c := &claim.Claim{
-		Driver: driverName, UID: types.UID("uid-" + name), Namespace: "ns", Name: name, BootID: r.boot, Prepared: true,
-		Devices: []claim.Device{{
+	c := &holders.ClaimRecord{
+		Claim: holders.Claim{Driver: driverName, UID: types.UID("uid-" + name), Namespace: "ns", Name: name}, BootID: r.boot, Prepared: true,
+		Devices: []holders.ClaimDevice{{
 			Request: "a", Pool: node, Name: "gpu-0", Backend: "mock", ID: "GPU-0", CDI: "mock.accelmux.io/holder=GPU-0::uid-" + name, Edits: []byte(`{"env":["A=b"]}`),
 		}},
 	}
@@ -170,7 +167,7 @@ func TestReconcileReads(t *testing.T) {
 		r.allocate(t, name, nil, result("a", "gpu-0"))
 		r.record(t, name, nil)
 	}
-	r.record(t, "earlier", func(c *claim.Claim) { c.Name = "used" })
+	r.record(t, "earlier", func(c *holders.ClaimRecord) { c.Name = "used" })
 	reads := func(what string, want ...string) {
 		t.Helper()
 		r.cluster.ClearActions()
@@ -237,7 +234,7 @@ func reconcileRace(t *testing.T) {
 // kubelet lists, and stays if not.
 func TestReconcileAfterReboot(t *testing.T) {
 	r, k := newReconciler(t)
-	earlier := func(c *claim.Claim) { c.BootID = "boot-0" }
+	earlier := func(c *holders.ClaimRecord) { c.BootID = "boot-0" }
 	r.record(t, "gone", earlier)
 	r.record(t, "stays", earlier)
 	r.allocate(t, "stays", nil, result("a", "gpu-0"))
@@ -275,38 +272,6 @@ func madeForUnknown(t *testing.T) {
 	ended("without a pod", "uid-lost GPU-1")
 }
 
-// endObserver calls ending when a claim ends.
-type endObserver struct {
-	Lifecycle
-	ending func()
-}
-
-func (o endObserver) EndClaim(string, string) error {
-	o.ending()
-	return nil
-}
-
-func (endObserver) EndAdminAccess([]inventory.Key) {}
-
-// TestDefinitionsOfAnEndedClaim verifies that the definitions of a claim need not stay from the moment at
-// which its devices are released, which may be before it is removed from the record.
-func TestDefinitionsOfAnEndedClaim(t *testing.T) {
-	r, _ := newReconciler(t)
-	r.record(t, "gone", nil)
-	const name = "mock.accelmux.io/holder=GPU-0::uid-gone"
-	if !r.opts.Record.Defines(name) {
-		t.Fatalf("%s is not defined", name)
-	}
-	observer := endObserver{Lifecycle: &fakeLifecycle{}, ending: func() {
-		if r.opts.Record.Defines(name) {
-			t.Errorf("%s stays while its device is released", name)
-		}
-	}}
-	if err := endClaim(r.opts.Record, observer, driverName, "uid-gone"); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Verifies what is restored at a start: devices and definitions of claims of this boot, devices alone of
 // those of another and of those whose preparation or end did not finish, and the claim of a file that
 // cannot be read; and that definitions that could not be written are written later.
@@ -315,21 +280,19 @@ func TestRestore(t *testing.T) { synctest.Test(t, restore) }
 func restore(t *testing.T) {
 	r, k := newReconciler(t)
 	r.record(t, "good", nil)
-	r.record(t, "earlier", func(c *claim.Claim) { c.BootID = "boot-0" })
-	r.record(t, "unfinished", func(c *claim.Claim) {
+	r.record(t, "earlier", func(c *holders.ClaimRecord) { c.BootID = "boot-0" })
+	r.record(t, "unfinished", func(c *holders.ClaimRecord) {
 		c.Prepared = false
 		c.Devices[0].ID, c.Devices[0].Share = "GPU-1", "share"
 		c.Devices = append(c.Devices, c.Devices[0]) // another share of it
 	})
 	dir := t.TempDir()
-	if err := errors.Join(os.CopyFS(dir, os.DirFS(r.dir)), os.WriteFile(filepath.Join(dir, driverName+"_uid-bad"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.CopyFS(dir, os.DirFS(r.dir)), os.WriteFile(filepath.Join(dir, "claims", driverName+"_uid-bad"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	if r.opts.Record, err = claim.Open(dir, checkpoint.Writer{}); err != nil {
-		t.Fatal(err)
-	}
-	k.opts.Record = r.opts.Record
+	book := bookIn(t, dir)
+	r.opts.Record = book.Claims()
+	k.opts.Record, r.lifecycle.record = r.opts.Record, r.opts.Record
 	for _, c := range r.opts.Record.All() {
 		r.allocate(t, c.Name, nil, result("a", c.Devices[0].Name))
 	}
@@ -341,20 +304,13 @@ func restore(t *testing.T) {
 	r.lifecycle.defineErr = errors.New("disk full")
 	k.Restore()
 	var got []string
-	for _, c := range r.lifecycle.restored {
-		text := c.Driver + " " + c.UID + " " + c.Namespace + "/" + c.Name
-		for _, d := range c.devices {
-			text += " " + d.Device.String()
-			if d.Shared {
-				text += " shared"
-			}
+	for device, all := range book.Allocations() {
+		for _, a := range all {
+			got = append(got, device.String()+" "+a.Claim.String())
 		}
-		got = append(got, text)
 	}
-	want := []string{
-		"mock.accelmux.io uid-earlier ns/earlier mock/GPU-0", "mock.accelmux.io uid-good ns/good mock/GPU-0",
-		"mock.accelmux.io uid-unfinished ns/unfinished mock/GPU-1 shared", "mock.accelmux.io uid-bad /",
-	}
+	slices.Sort(got)
+	want := []string{"mock/GPU-0 ns/earlier", "mock/GPU-0 ns/good", "mock/GPU-1 ns/unfinished"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("restored are (-want +got):\n%s", diff)
 	}
@@ -363,7 +319,7 @@ func restore(t *testing.T) {
 	}
 	r.lifecycle.defineErr = nil
 	k.next(t)
-	if defined := r.lifecycle.defined; len(defined) != 1 || defined[0].Name != "mock.accelmux.io/holder=GPU-0::uid-good" || defined[0].Content == "" {
+	if defined := r.lifecycle.defined; len(defined) != 1 || defined[0].UID != "uid-good" {
 		t.Errorf("defined are %+v", defined)
 	}
 	k.listed = map[string]bool{"mock.accelmux.io/holder=GPU-0::uid-bad": true}

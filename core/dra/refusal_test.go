@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -42,10 +40,10 @@ func TestEndOfARefusingClaim(t *testing.T) {
 				if !c.listed {
 					k.show(alive, c.err)
 				}
-				if why := k.Ended(t.Context(), driverName, "uid-alive"); why != "" {
+				if why := k.Ended(t.Context(), holders.ClaimID{Driver: driverName, UID: "uid-alive"}); why != "" {
 					t.Errorf("the one that is there: %q", why)
 				}
-				if why := k.Ended(t.Context(), driverName, "uid-deleted"); why != "it was deleted" {
+				if why := k.Ended(t.Context(), holders.ClaimID{Driver: driverName, UID: "uid-deleted"}); why != "it was deleted" {
 					t.Errorf("the deleted one: %q", why)
 				}
 				began := time.Now()
@@ -86,8 +84,8 @@ func TestRefusalNamesTheEnd(t *testing.T) {
 		{&holders.SharesError{Device: gpu, Capacity: "memory", Left: 4, Claims: []holders.Claim{alive, old}}, "it was deleted", "device mock/GPU-0: claim ns/old has a share of it: it was deleted"},
 	} {
 		r.lifecycle.held = c.err
-		r.opts.Ended = func(_ context.Context, driver string, uid types.UID) string {
-			if driver == driverName && uid == "uid-old" {
+		r.opts.Ended = func(_ context.Context, i holders.ClaimID) string {
+			if i == old.ID() {
 				return c.why
 			}
 			return ""

@@ -9,7 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/holders"
 )
 
 // slowLimit is how long a claim with a device that is slow to prepare may take. The scheduler, where it waits for
@@ -49,7 +49,7 @@ type temporary struct{ error }
 func (t temporary) Unwrap() error { return t.error }
 
 // prepareForKubelet prepares a claim, or returns that this is in progress, or why the last attempt failed.
-func (d *Driver) prepareForKubelet(ctx context.Context, c *resourceapi.ResourceClaim) (*claim.Claim, error) {
+func (d *Driver) prepareForKubelet(ctx context.Context, c *resourceapi.ResourceClaim) (*holders.ClaimRecord, error) {
 	if err := d.progress(c.UID); err != nil {
 		return nil, err
 	}

@@ -7,26 +7,26 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
 // unknown returns the devices that were made for a claim which is not in the record. Their claims'
 // drivers are not known: the device stands for it.
-func (r *Reconciler) unknown(all []*claim.Claim, unreadable []claim.ID) map[inventory.Key]claim.ID {
-	unknown := map[inventory.Key]claim.ID{}
+func (r *Reconciler) unknown(all []*holders.ClaimRecord, unreadable []holders.ClaimID) map[inventory.Key]holders.ClaimID {
+	unknown := map[inventory.Key]holders.ClaimID{}
 	for device, holder := range r.opts.Lifecycle.Made() {
 		uid := types.UID(holder)
-		if !slices.ContainsFunc(all, func(c *claim.Claim) bool { return c.UID == uid }) &&
-			!slices.ContainsFunc(unreadable, func(i claim.ID) bool { return i.UID == uid }) {
-			unknown[device] = claim.ID{Driver: device.String(), UID: uid}
+		if !slices.ContainsFunc(all, func(c *holders.ClaimRecord) bool { return c.UID == uid }) &&
+			!slices.ContainsFunc(unreadable, func(i holders.ClaimID) bool { return i.UID == uid }) {
+			unknown[device] = holders.ClaimID{Driver: device.String(), UID: uid}
 		}
 	}
 	return unknown
 }
 
 // endUnknown has a device of such a claim released.
-func (r *Reconciler) endUnknown(i claim.ID, device inventory.Key) error {
+func (r *Reconciler) endUnknown(i holders.ClaimID, device inventory.Key) error {
 	if err := r.opts.Lifecycle.EndUnknownClaim(string(i.UID), device); err != nil {
 		return fmt.Errorf("release device %s, which was made for claim %s: %w", device, i.UID, err)
 	}
@@ -36,7 +36,7 @@ func (r *Reconciler) endUnknown(i claim.ID, device inventory.Key) error {
 }
 
 // endUnread ends a claim whose file cannot be read.
-func (r *Reconciler) endUnread(ctx context.Context, i claim.ID) error {
+func (r *Reconciler) endUnread(ctx context.Context, i holders.ClaimID) error {
 	unlock, err := r.opts.Record.Lock(ctx, i)
 	if err != nil {
 		return fmt.Errorf("end claim %s: %w", i.UID, err)
@@ -45,7 +45,7 @@ func (r *Reconciler) endUnread(ctx context.Context, i claim.ID) error {
 	if !slices.Contains(r.opts.Record.Unreadable(), i) {
 		return nil
 	}
-	if err := r.endClaim(i, nil); err != nil {
+	if err := r.endClaim(holders.Claim{Driver: i.Driver, UID: i.UID}); err != nil {
 		return fmt.Errorf("end claim %s: %w", i.UID, err)
 	}
 	r.log.Info("removed a claim whose file could not be read, and with which kubelet lists no pod", "driver", i.Driver, "uid", i.UID)

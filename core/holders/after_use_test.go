@@ -51,7 +51,7 @@ func TestResetAfterUse(t *testing.T) {
 			func(t *testing.T, b *Book) error { return takeClaim(t, b) }, true, reuseLimit,
 		},
 		"a container after a claim": {
-			func(t *testing.T, b *Book) { must(t, takeClaim(t, b)); b.EndClaim("driver", "uid", none) },
+			func(t *testing.T, b *Book) { must(t, takeClaim(t, b)); b.endClaim(ClaimID{"driver", "uid"}, none) },
 			func(t *testing.T, b *Book) error { return b.Take(t.Context(), gpu, units("a")) }, true, 0,
 		},
 		"the unit again, before its first holder is known to have ended": {
@@ -121,11 +121,11 @@ func TestDueResetIsStored(t *testing.T) {
 		if due := b.DueResets()[key("a")]; due.Since.IsZero() || due.Releasing {
 			t.Errorf("due after the release: %+v", b.DueResets())
 		}
-		b.RestoreClaim(Claim{Driver: "driver", UID: "uid"}, []ClaimedDevice{{Device: key("a")}})
+		b.Claims().Expect(recordOf(Claim{Driver: "driver", UID: "uid"}, "a"))
 		if due := b.DueResets(); due != nil {
 			t.Errorf("due while a claim of the record has it: %v", due)
 		}
-		b.EndClaim("driver", "uid", func(inventory.Key) bool { return false })
+		b.endClaim(ClaimID{"driver", "uid"}, func(inventory.Key) bool { return false })
 		must(t, b.Store())
 		must(t, b.Close())
 		if b = open(t, newKubelet(), opts); len(b.DueResets()) != 1 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 // Options of [Open]. Path, BootID, Kubelet and Resolve are required.
 type Options struct {
-	// Path is the state file.
+	// Path is the state file. Beside it is the directory of the claims.
 	Path string
 	// BootID is the kernel's identification of this boot.
 	BootID string
@@ -77,8 +78,7 @@ type Book struct {
 	due         map[inventory.Key]*operation
 	ended       endedDevices
 	unconfirmed unconfirmed
-	// unread are claims whose devices are not known, with what finds the device of a CDI name.
-	unread map[Claim]func(name string) (inventory.Key, bool)
+	claims      claims
 	// changes counts the allocations of containers that were added, those of claims that ended and
 	// whose end is stored, and the resets after use that became due or were done.
 	changes uint64
@@ -88,7 +88,8 @@ type Book struct {
 }
 
 // Open reads the book of an earlier run of this boot. A damaged file is moved aside and
-// reported in Notes, never an error; the error is for options that are missing.
+// reported in Notes, never an error; the error is for options that are missing, and for a directory of claims that cannot
+// be read.
 func Open(opts Options) (*Book, error) {
 	if opts.Path == "" || opts.BootID == "" || opts.Kubelet == nil || opts.Resolve == nil {
 		return nil, errors.New("open the book of holders: a path, a boot ID, kubelet and a way to resolve units are required")
@@ -107,9 +108,12 @@ func Open(opts Options) (*Book, error) {
 		operations: operations{byDevice: map[inventory.Key]*operation{}}, due: map[inventory.Key]*operation{},
 		ended:       endedDevices{sent: map[Ended]bool{}, added: make(chan struct{}, 1), out: make(chan []Ended), released: make(chan struct{})},
 		unconfirmed: unconfirmed{suspects: map[inventory.Key]bool{}}, notes: map[string]string{},
-		unread: map[Claim]func(string) (inventory.Key, bool){},
 	}
+	b.claims.open(filepath.Join(filepath.Dir(opts.Path), "claims"))
 	b.load()
+	if err := b.loadClaims(); err != nil {
+		return nil, err
+	}
 	opts.Kubelet.Follow(b.apply)
 	return b, nil
 }

@@ -2,7 +2,6 @@ package holders
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -231,11 +230,10 @@ func TestSuspectUnderAnOldName(t *testing.T) {
 			case "":
 			case "kept":
 				must(t, open(t, k, opts).save())
+			case "in the way":
+				must(t, os.Mkdir(opts.Path, 0o700))
 			default:
 				must(t, os.WriteFile(opts.Path, []byte(c.file), 0o600))
-			}
-			if c.file == "in the way" {
-				opts.Path = filepath.Join(opts.Path, "usage")
 			}
 			opts.Resolve = func(string, string) (inventory.Key, bool) { return inventory.Key{}, false }
 			b := open(t, k, opts)

@@ -7,26 +7,33 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
 // KindClaim is the kind of a holder that is a ResourceClaim: what one driver prepared for it.
-// [Book.EndClaim] ends it; a list of kubelet's pods does not.
+// [Claims.End] ends it; a list of kubelet's pods does not.
 const KindClaim Kind = "claim"
 
 // Claim identifies what one driver serves of a ResourceClaim.
 type Claim struct {
-	Driver string
+	// Driver is the name of the driver (resource.k8s.io/v1 DeviceRequestAllocationResult).
+	Driver string `json:"driver"`
 	// UID is unique; a claim that is created again has another one.
-	UID             string
-	Namespace, Name string
-	// Extended: the scheduler made it for a pod that asks for an extended resource.
-	Extended bool
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	// Extended: the scheduler made the claim for a pod that asks for an extended resource.
+	Extended bool `json:"extended,omitempty"`
 }
 
-func (c Claim) ref() Ref { return Ref{KindClaim, c.UID} }
+// String is the claim's namespace and name, for messages.
+func (c Claim) String() string { return c.Namespace + "/" + c.Name }
+
+func (c Claim) ref() Ref { return Ref{KindClaim, string(c.UID)} }
 
 // ClaimedDevice is a device that a claim holds.
 type ClaimedDevice struct {
@@ -45,12 +52,12 @@ type ClaimedDevice struct {
 // claimed returns the key of a claim's allocation of a device. Its resource is empty, so that it
 // cannot be the key of a unit.
 func claimed(claim Claim, device inventory.Key) podresources.Unit {
-	return podresources.Unit{ID: claim.Driver + "/" + claim.UID + "/" + device.String()}
+	return podresources.Unit{ID: claim.Driver + "/" + string(claim.UID) + "/" + device.String()}
 }
 
 // is reports whether this is the holder of what the driver serves of the claim.
-func (h *holder) is(driver, uid string) bool {
-	return h.claim != nil && h.claim.Driver == driver && h.claim.UID == uid
+func (h *holder) is(i ClaimID) bool {
+	return h.claim != nil && h.claim.ID() == i
 }
 
 // HeldError is the error of [Book.TakeClaim] for a device that another holder has.
@@ -78,8 +85,7 @@ func (e *SharesError) Error() string {
 }
 
 // TakeClaim gives devices to a claim, in addition to those that it has. They are held when it
-// returns nil. The book does not store them: after a restart, the caller restores them by
-// RestoreClaim. It waits while a device is released, at most 30 s, while its reset after use is due, at most 10 s, and until those that the claim had
+// returns nil. Put or Expect of [Claims] must follow. It waits while a device is released, at most 30 s, while its reset after use is due, at most 10 s, and until those that the claim had
 // before, and those that they exclude, have been released, at most 10 s. It refuses a device that is being reset, and one that another holder
 // has (a HeldError) or may have, unless both are shares of which the device has enough (else a SharesError).
 func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevice) error {
@@ -94,7 +100,7 @@ func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevi
 		return err
 	}
 	return b.take(ctx, keys, reuseLimit, func() error {
-		_, again := b.unread[Claim{Driver: claim.Driver, UID: claim.UID}]
+		_, again := b.claims.unreadable[claim.ID()] // they are known now
 		for _, d := range devices {
 			if b.unconfirmed.has(d.Device) && len(b.byDevice[d.Device]) == 0 && !again {
 				return fmt.Errorf("device %s: another holder may have it: the agent has just started, and kubelet has not listed its pods yet; the start is tried again", d.Device)
@@ -106,48 +112,9 @@ func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevi
 				return err
 			}
 		}
-		delete(b.unread, Claim{Driver: claim.Driver, UID: claim.UID}) // they are known now
 		b.giveClaim(claim, devices)
 		return nil
 	})
-}
-
-// RestoreClaim gives a claim of the caller's record its devices, even if another holder has one. Call
-// it before Run.
-func (b *Book) RestoreClaim(claim Claim, devices []ClaimedDevice) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.giveClaim(claim, devices)
-	for _, d := range devices {
-		delete(b.ended.sent, Ended{claim.ref(), d.Device}) // its end did not get as far as the record
-	}
-}
-
-// RestoreUnreadClaim restores a claim of the caller's record whose devices are not known: it holds
-// those that kubelet lists for a pod, until EndClaim. device returns the device of a CDI name, if it is
-// one of this claim; it must not call the book. Call it before Run.
-func (b *Book) RestoreUnreadClaim(driver, uid string, device func(name string) (inventory.Key, bool)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.unread[Claim{Driver: driver, UID: uid}] = device
-}
-
-// EndClaim ends a claim: its devices are no longer held, and Ended sends them. If stored reports one of
-// them, the next Store writes that; stored must not call the book. A claim that is not in the book is no
-// error.
-func (b *Book) EndClaim(driver, uid string, stored func(inventory.Key) bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.unread, Claim{Driver: driver, UID: uid})
-	for name, a := range b.allocations {
-		if a.holder.is(driver, uid) {
-			b.drop(name)
-			if stored(a.device) {
-				b.changes++
-			}
-		}
-	}
-	wake.Send(b.changed)
 }
 
 // EndUnknown has a device released that a backend made for a claim which does not have it: the record of
@@ -222,7 +189,7 @@ func (b *Book) exceeding(claim Claim, d ClaimedDevice) error {
 func (b *Book) giveClaim(claim Claim, devices []ClaimedDevice) {
 	var h *holder
 	for _, a := range b.allocations {
-		if a.holder.is(claim.Driver, claim.UID) {
+		if a.holder.is(claim.ID()) {
 			h = a.holder
 			break
 		}

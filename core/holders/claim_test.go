@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"k8s.io/apimachinery/pkg/types"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +15,23 @@ import (
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"pgregory.net/rapid"
 
+	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/podresources"
 )
 
-func claimOf(name string) Claim { return Claim{UID: "uid-" + name, Namespace: "ns", Name: name} }
+func claimOf(name string) Claim {
+	return Claim{Driver: "driver", UID: types.UID("uid-" + name), Namespace: "ns", Name: name}
+}
+
+// recordOf is that of a claim with these devices.
+func recordOf(claim Claim, ids ...string) *ClaimRecord {
+	c := &ClaimRecord{Claim: claim}
+	for _, id := range ids {
+		c.Devices = append(c.Devices, ClaimDevice{Request: "a", Pool: "node", Name: id, Backend: "mock", ID: id, CDI: cdi.ClaimName(key(id), string(claim.UID))})
+	}
+	return c
+}
 
 func whole(ids ...string) (all []ClaimedDevice) {
 	for _, id := range ids {
@@ -53,7 +68,7 @@ func TestClaim(t *testing.T) {
 		t.Errorf("a device of a container: %v", err)
 	}
 	for range 2 {
-		b.EndClaim("", "uid-x", anyDevice)
+		b.endClaim(ClaimID{"driver", "uid-x"}, anyDevice)
 	}
 	ref := Ref{KindClaim, "uid-x"}
 	if d := cmp.Diff([]Ended{{ref, key("a")}, {ref, key("b")}}, b.unsent()); d != "" || b.Held(key("a")) {
@@ -96,16 +111,14 @@ func TestClaimRestored(t *testing.T) {
 	b := open(t, k, opts)
 	for _, name := range []string{"stays", "ended", "ending"} {
 		must(t, b.TakeClaim(t.Context(), claimOf(name), whole(name)))
+		must(t, b.Claims().Put(recordOf(claimOf(name), name)))
 	}
-	b.EndClaim("", "uid-ended", anyDevice)
-	b.EndClaim("", "uid-ending", anyDevice)
+	if _, err := b.Claims().End(ClaimID{"driver", "uid-ended"}, anyDevice); err != nil {
+		t.Fatal(err)
+	}
+	b.endClaim(ClaimID{"driver", "uid-ending"}, anyDevice)
 	must(t, b.Store()) // as before the record is changed
 	b = open(t, k, opts)
-	if b.Held(key("stays")) {
-		t.Error("the book has a claim without the record")
-	}
-	b.RestoreClaim(claimOf("stays"), whole("stays"))
-	b.RestoreClaim(claimOf("ending"), whole("ending"))
 	if !b.Held(key("stays")) || !b.Held(key("ending")) || b.Held(key("ended")) {
 		t.Error("the claims of the record do not hold their devices")
 	}
@@ -122,7 +135,7 @@ func TestClaimOfTwoDrivers(t *testing.T) {
 	one.Driver, other.Driver = "one.example.com", "other.example.com"
 	must(t, b.TakeClaim(t.Context(), one, whole("a")))
 	must(t, b.TakeClaim(t.Context(), other, whole("b")))
-	b.EndClaim(one.Driver, one.UID, anyDevice)
+	b.endClaim(one.ID(), anyDevice)
 	if b.Held(key("a")) || !b.Held(key("b")) {
 		t.Errorf("held are a: %v, b: %v", b.Held(key("a")), b.Held(key("b")))
 	}
@@ -134,7 +147,7 @@ func TestClaimAwaitsRelease(t *testing.T) {
 	k := newKubelet()
 	b := open(t, k, options(t, k))
 	must(t, b.TakeClaim(t.Context(), claimOf("x"), whole("a")))
-	b.EndClaim("", "uid-x", anyDevice)
+	b.endClaim(ClaimID{"driver", "uid-x"}, anyDevice)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := b.TakeClaim(ctx, claimOf("x"), whole("b", "a")); err == nil || !strings.Contains(err.Error(), "mock/a was not released") {
@@ -162,17 +175,17 @@ func cdiClaim(name, claim string, names ...string) *podresourcesv1.PodResources 
 // moment in which a device with an old definition is free, until it ends.
 func TestClaimUnread(t *testing.T) {
 	k := newKubelet()
-	b := open(t, k, options(t, k))
-	b.RestoreUnreadClaim("", "uid-x", func(name string) (inventory.Key, bool) {
-		device, ok := strings.CutSuffix(name, "::uid-x")
-		return key(device), ok
-	})
+	opts := options(t, k)
+	dir := filepath.Join(filepath.Dir(opts.Path), "claims")
+	must(t, os.Mkdir(dir, 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "driver_uid-x"), []byte("damaged"), 0o600))
+	b := open(t, k, opts)
 	b.Suspect(key("a"))
 	if err := b.TakeClaim(t.Context(), claimOf("y"), whole("b")); err != nil {
 		t.Fatal(err)
 	}
 	k.pass(time.Second)
-	k.shows(cdiClaim("p", "x", "a::uid-x", "c::uid-z", "other"))
+	k.shows(cdiClaim("p", "x", cdi.ClaimName(key("a"), "uid-x"), cdi.ClaimName(key("c"), "uid-z"), "other"))
 	poll(t, b)
 	if all := b.AllocationsOf(key("a")); len(all) != 1 || *all[0].Claim != claimOf("x") {
 		t.Errorf("the allocations are %+v", all)
@@ -183,7 +196,7 @@ func TestClaimUnread(t *testing.T) {
 	if b.Held(key("c")) {
 		t.Error("a device of another claim is held")
 	}
-	b.EndClaim("", "uid-x", anyDevice)
+	b.endClaim(ClaimID{"driver", "uid-x"}, anyDevice)
 	poll(t, b)
 	if b.Held(key("a")) || len(endedKeys(b)) != 1 {
 		t.Error("after its end it has devices, or they are not released")
@@ -219,7 +232,7 @@ func TestClaimsExclude(t *testing.T) {
 				}
 			case 2:
 				c := name.Draw(t, "claim")
-				b.EndClaim("", "uid-"+c, anyDevice)
+				b.endClaim(ClaimID{"driver", types.UID("uid-" + c)}, anyDevice)
 				b.Released(b.unsent()...)
 				delete(shared, c+"a")
 				delete(shared, c+"b")
@@ -250,7 +263,9 @@ func TestSharesOfADevice(t *testing.T) {
 			Capacities: map[string]int64{"memory": 80, "compute": 100, "powerLimit": 300},
 		}}
 	}
-	b.RestoreClaim(claimOf("x"), []ClaimedDevice{{Device: key("a"), Shared: true, Amounts: map[string]int64{"memory": 40, "compute": 10}}})
+	before := recordOf(claimOf("x"), "a")
+	before.Devices[0].Share, before.Devices[0].Amounts = "share", map[string]int64{"memory": 40, "compute": 10}
+	b.Claims().Expect(before)
 	for _, c := range []struct {
 		claim string
 		take  []ClaimedDevice
@@ -267,7 +282,7 @@ func TestSharesOfADevice(t *testing.T) {
 			t.Errorf("%s takes %v: %v, want %q", c.claim, c.take[0].Amounts, err, c.want)
 		}
 	}
-	b.EndClaim("", claimOf("x").UID, func(inventory.Key) bool { return false })
+	b.endClaim(ClaimID{"driver", claimOf("x").UID}, func(inventory.Key) bool { return false })
 	b.unsent()
 	b.Released(Ended{claimOf("x").ref(), key("a")})
 	if err := b.TakeClaim(t.Context(), claimOf("z"), share(40, 0)); err != nil {
@@ -326,7 +341,7 @@ func TestClaimOfASuspect(t *testing.T) {
 	if err := b.TakeClaim(t.Context(), Claim{Driver: "d", UID: "new", Namespace: "ns", Name: "new"}, devices); err == nil {
 		t.Error("another claim has the device")
 	}
-	b.RestoreUnreadClaim("d", "old", func(string) (inventory.Key, bool) { return device, true })
+	b.claims.unreadable[ClaimID{"d", "old"}] = "damaged"
 	if err := b.TakeClaim(t.Context(), Claim{Driver: "d", UID: "old", Namespace: "ns", Name: "old"}, devices); err != nil {
 		t.Errorf("the claim that had it: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/podresources"
 	"github.com/accelmux/accelmux/core/wake"
@@ -139,20 +140,20 @@ func (b *Book) seeClaims(l podresources.List) (changed bool) {
 	return changed
 }
 
-// seeUnread gives the claims whose devices are not known those that kubelet lists for them. The
+// seeUnread gives the claims whose files could not be read the devices that kubelet lists for them. The
 // caller holds b.mu.
 func (b *Book) seeUnread(l podresources.List) (changed bool) {
-	if len(b.unread) == 0 {
+	if len(b.claims.unreadable) == 0 {
 		return false
 	}
 	for claim, name := range l.CDINames {
-		for c, device := range b.unread {
-			key, ok := device(name)
-			if !ok || b.allocations[claimed(c, key)] != nil {
+		device, uid := cdi.ParseHolderName(name)
+		for i := range b.claims.unreadable {
+			c := Claim{Driver: i.Driver, UID: i.UID, Namespace: claim.Namespace, Name: claim.Name}
+			if string(i.UID) != uid || b.claims.ended[i] || b.claims.all[i] != nil || b.allocations[claimed(c, device)] != nil {
 				continue
 			}
-			c.Namespace, c.Name = claim.Namespace, claim.Name
-			b.giveClaim(c, []ClaimedDevice{{Device: key}})
+			b.giveClaim(c, []ClaimedDevice{{Device: device}})
 			changed = true
 		}
 	}

@@ -22,9 +22,9 @@ type ClaimRequest struct {
 	// Limit is how long each backend may take; 0 for the usual limit, which is that of kubelet. With a limit, a
 	// device whose preparation fails is unhealthy for a while.
 	Limit time.Duration
-	// Taken, if set, is called when the claim holds the devices, with these, before a backend prepares them: the
+	// Taken, if set, is called when the claim holds the devices, before a backend prepares them: the
 	// claim must be in the record then. An error ends the preparation.
-	Taken func(held []holders.ClaimedDevice) error
+	Taken func() error
 	// Store, if set, is called with the definitions, in the order of the devices, before these are
 	// written: it stores them in the record, from which they can be written again. The preparation
 	// fails with its error.
@@ -61,12 +61,11 @@ type Definition struct {
 // writes their CDI definitions. If it fails after Taken was called, the caller must call EndClaim, which
 // releases what was prepared. It may be called again.
 func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
-	held := l.claimedDevices(r)
-	if err := l.opts.Book.TakeClaim(ctx, r.Claim, held); err != nil {
+	if err := l.opts.Book.TakeClaim(ctx, r.Claim, l.claimedDevices(r)); err != nil {
 		return err
 	}
 	if r.Taken != nil {
-		if err := r.Taken(held); err != nil {
+		if err := r.Taken(); err != nil {
 			return err
 		}
 	}
@@ -93,7 +92,7 @@ func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
 			further = d.Device.AdminEdits
 		}
 		h := cdi.HolderDefinition{
-			Name: cdi.ClaimName(d.Device.Key, r.UID), Device: d.Device.Key, Edits: []inventory.Edits{d.Device.Edits, further, joined},
+			Name: cdi.ClaimName(d.Device.Key, string(r.UID)), Device: d.Device.Key, Edits: []inventory.Edits{d.Device.Edits, further, joined},
 		}
 		if h.Content, err = h.Encode(); err != nil {
 			return err
@@ -108,61 +107,33 @@ func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
 	return l.opts.Definitions.Define(all, l.liveDefinitions(devices...))
 }
 
-// RestoredDevice is a device of a claim of the record.
-type RestoredDevice struct {
-	Device inventory.Key
-	// Shared, Amounts and Admin are those of [ClaimDevice], Definition is what PrepareClaim stored.
-	Shared, Admin bool
-	Amounts       map[string]int64
-	// Reset is the reset scope of a device that the claim holds.
-	Reset holders.ResetScope
-	Definition
-}
-
-// RestoreClaim has a claim of the record hold its devices, as after a restart. Call it before Run.
-func (l *Lifecycle) RestoreClaim(claim holders.Claim, devices []RestoredDevice) {
-	var held []holders.ClaimedDevice
-	for _, d := range devices {
-		if !d.Admin {
-			held = append(held, holders.ClaimedDevice{Device: d.Device, Shared: d.Shared, Amounts: d.Amounts, Reset: d.Reset})
+// RestoreDefinitions writes the definitions of a claim of the record again, where they are not as they were.
+func (l *Lifecycle) RestoreDefinitions(c *holders.ClaimRecord) error {
+	var all []cdi.HolderDefinition
+	var keys []inventory.Key
+	for _, d := range c.Devices {
+		if slices.Contains(keys, d.Key()) { // a further share has the same definition
+			continue
 		}
-	}
-	l.opts.Book.RestoreClaim(claim, held)
-}
-
-// RestoreDefinitions writes the definitions of a claim again, where they are not as they were.
-func (l *Lifecycle) RestoreDefinitions(devices []RestoredDevice) error {
-	all, keys := make([]cdi.HolderDefinition, len(devices)), make([]inventory.Key, len(devices))
-	for i, d := range devices {
-		h := cdi.HolderDefinition{Name: d.Name, Device: d.Device, Content: d.Content}
+		h := cdi.HolderDefinition{Name: d.CDI, Device: d.Key(), Content: string(d.Edits)}
 		var err error
 		if h.Content, err = h.Encode(); err != nil {
 			return err
 		}
-		all[i], keys[i] = h, d.Device
+		all, keys = append(all, h), append(keys, h.Device)
 	}
 	return l.opts.Definitions.Define(all, l.liveDefinitions(keys...))
 }
 
-// RestoreUnreadClaim restores a claim of the record whose devices are not known: it holds those
-// that kubelet lists for a pod, until EndClaim. Call it before Run.
-func (l *Lifecycle) RestoreUnreadClaim(driver, uid string) {
-	l.opts.Book.RestoreUnreadClaim(driver, uid, func(name string) (inventory.Key, bool) {
-		device, of := cdi.ParseHolderName(name)
-		return device, of == uid
-	})
-}
-
-// EndAdminAccess removes the definitions of a claim that has ended and is not in the record any more, for
-// devices to which it had admin access: it did not hold them, so no release does.
-func (l *Lifecycle) EndAdminAccess(devices []inventory.Key) { l.undefine(devices) }
-
-// EndClaim ends what the driver serves of a claim. Its devices are released while Run runs, and no
-// other holder gets one before that. The error is nil when the releases to come are on disk, if a backend
-// is to be called for them.
-func (l *Lifecycle) EndClaim(driver, uid string) error {
-	l.opts.Book.EndClaim(driver, uid, l.CallsBackend)
-	return l.opts.Book.Store()
+// EndClaim ends what a driver serves of a claim, which the caller has locked. Its devices are released while Run runs, and no
+// other holder gets one before that; see [holders.Claims.End]. The definitions for devices to which it had admin access are
+// removed: it did not hold them, so no release does that.
+func (l *Lifecycle) EndClaim(i holders.ClaimID) error {
+	admin, err := l.opts.Book.Claims().End(i, l.callsBackend)
+	if len(admin) > 0 {
+		l.undefine(admin)
+	}
+	return err
 }
 
 // Made returns the devices that backends list as made for a claim, with its UID.
@@ -184,9 +155,9 @@ func (l *Lifecycle) EndUnknownClaim(uid string, device inventory.Key) error {
 	return l.opts.Book.Store()
 }
 
-// CallsBackend reports whether the backend is called when a holder of the device has ended, to release or
+// callsBackend reports whether the backend is called when a holder of the device has ended, to release or
 // to reset it, or may be: the device is not known.
-func (l *Lifecycle) CallsBackend(key inventory.Key) bool {
+func (l *Lifecycle) callsBackend(key inventory.Key) bool {
 	v := l.opts.Round()
 	device := v.Device(key)
 	return device == nil || device.Hooks.Release || v.ResetsAfterUse(key)
@@ -248,13 +219,13 @@ func (l *Lifecycle) prepareDevices(ctx context.Context, r ClaimRequest) (map[inv
 	for len(left) > 0 {
 		first := left[0]
 		request := &backendv1.PrepareRequest{
-			Resource: r.Driver, Holder: holder(holders.Ref{Kind: holders.KindClaim, ID: r.UID}), ParametersJson: first.Parameters,
+			Resource: r.Driver, Holder: holder(holders.Ref{Kind: holders.KindClaim, ID: string(r.UID)}), ParametersJson: first.Parameters,
 		}
 		left = slices.DeleteFunc(left, func(d ClaimDevice) bool {
 			same := d.Device.Backend == first.Device.Backend && string(d.Parameters) == string(first.Parameters)
 			if same {
 				request.Devices = append(request.Devices, &backendv1.HeldDevice{
-					Id: d.Device.ID, Shared: l.opts.Book.HeldByOthers(d.Device.Key, r.UID), Capacities: d.Amounts,
+					Id: d.Device.ID, Shared: l.opts.Book.HeldByOthers(d.Device.Key, string(r.UID)), Capacities: d.Amounts,
 				})
 			}
 			return same

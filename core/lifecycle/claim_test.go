@@ -121,7 +121,7 @@ func TestPrepareClaim(t *testing.T) {
 		}
 		return names
 	}
-	r.l.EndAdminAccess([]inventory.Key{devices["d"].Key})
+	r.l.undefine([]inventory.Key{devices["d"].Key})
 	if got := defined(); len(got) != 3 || slices.Contains(got, definitions[3].Name) {
 		t.Errorf("after the end of admin access there is %q", got)
 	}
@@ -141,7 +141,7 @@ func TestPrepareClaimFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "backend mock could not prepare [a b]") || !strings.Contains(err.Error(), "no such program") {
 		t.Errorf("the error is %v", err)
 	}
-	if err := r.l.EndClaim(theClaim.Driver, theClaim.UID); err != nil || r.book.Held(devices["a"].Key) || r.book.Held(devices["b"].Key) {
+	if err := r.l.EndClaim(theClaim.ID()); err != nil || r.book.Held(devices["a"].Key) || r.book.Held(devices["b"].Key) {
 		t.Errorf("a claim that ended has devices; %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -199,7 +199,7 @@ func TestMadeDevicesAreReleasedFirst(t *testing.T) {
 	if err := prepare(t.Context(), "c"); err != nil {
 		t.Errorf("a device that can exist beside it: %v", err)
 	}
-	if err := r.l.EndClaim(theClaim.Driver, theClaim.UID); err != nil {
+	if err := r.l.EndClaim(theClaim.ID()); err != nil {
 		t.Fatal(err)
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -241,7 +241,7 @@ func TestEndOfAClaimIsStored(t *testing.T) {
 			if tc.gone {
 				r.round = roundOf()
 			}
-			if err := r.l.EndClaim(theClaim.Driver, theClaim.UID); err != nil {
+			if err := r.l.EndClaim(theClaim.ID()); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := os.Stat(r.bookPath); (err == nil) != tc.stored {
@@ -257,9 +257,14 @@ func TestRestoreClaim(t *testing.T) {
 	r, _, devices := claimRig(t)
 	request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices["a"], Request: "one"}}}
 	var definitions []Definition
+	recorded := func(id string, d Definition) *holders.ClaimRecord {
+		return &holders.ClaimRecord{Claim: theClaim, Prepared: true, Devices: []holders.ClaimDevice{
+			{Request: "one", Pool: "node", Name: id, Backend: "mock", ID: id, CDI: d.Name, Edits: json.RawMessage(d.Content)},
+		}}
+	}
 	request.Store = func(all []Definition) error {
 		definitions = all
-		return nil
+		return r.book.Claims().Put(recorded("a", all[0]))
 	}
 	if err := r.l.PrepareClaim(t.Context(), request); err != nil {
 		t.Fatal(err)
@@ -270,9 +275,7 @@ func TestRestoreClaim(t *testing.T) {
 	}
 	r.reopen(t)
 	devices["a"].Edits = editsOf(map[string]string{"V": "other"})
-	restored := []RestoredDevice{{Device: devices["a"].Key, Definition: definitions[0]}}
-	r.l.RestoreClaim(theClaim, restored)
-	if err := r.l.RestoreDefinitions(restored); err != nil {
+	if err := r.l.RestoreDefinitions(r.book.Claims().Get(theClaim.Driver, theClaim.UID)); err != nil {
 		t.Fatal(err)
 	}
 	if !r.book.Held(devices["a"].Key) {
@@ -281,11 +284,11 @@ func TestRestoreClaim(t *testing.T) {
 	if defined := r.store.Definitions(); len(defined) != 1 || defined[0].Name != definitions[0].Name || !strings.Contains(definitions[0].Content, defined[0].Edits.Env[0]) {
 		t.Errorf("defined are %v, want %v", defined, definitions[0])
 	}
-	refused := []RestoredDevice{{Device: devices["b"].Key, Definition: Definition{definitions[0].Name, `{"deviceNodes":[{"path":""}]}`}}}
+	refused := recorded("b", Definition{definitions[0].Name, `{"deviceNodes":[{"path":""}]}`})
 	if err := r.l.RestoreDefinitions(refused); err == nil || len(r.store.Definitions()) != 1 {
 		t.Errorf("a definition that runtimes refuse: %v", err)
 	}
-	if err := r.l.EndClaim(theClaim.Driver, theClaim.UID); err != nil {
+	if err := r.l.EndClaim(theClaim.ID()); err != nil {
 		t.Fatal(err)
 	}
 	if r.book.Held(devices["a"].Key) {

@@ -87,7 +87,7 @@ func (l *Lifecycle) liveDefinitions(devices ...inventory.Key) func(name string) 
 				}
 			}
 		}
-		return names[name] || l.opts.Claimed != nil && l.opts.Claimed(name)
+		return names[name] || l.opts.Book.Claims().Defines(name)
 	}
 }
 

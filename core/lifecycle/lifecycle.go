@@ -65,9 +65,6 @@ type Options struct {
 	// NodeName, if not "", is the node on which the pod must be.
 	Pods     func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	NodeName string
-	// Claimed, if set, reports whether a CDI name is that of a device of a claim that is
-	// prepared, also with admin access. It must not block.
-	Claimed func(name string) bool
 	// Changed is called when the result of Faults may have changed, and after a reset, which may have kept
 	// the next one of its group waiting: it must lead to an Update. Released and Reset are called after each
 	// attempt, with nil or why it failed. None of them may block.

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/accelmux/accelmux/core/cdi"
-	"github.com/accelmux/accelmux/core/checkpoint"
-	"github.com/accelmux/accelmux/core/dra/claim"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/podresources"
 )
 
 // linkNode is a node whose device mock-0 gives containers what is behind a link, and a function
@@ -106,15 +106,19 @@ func TestStoredClaimIsNoLongerAllowed(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(strings.Replace(oneBackend, "recovery: {delay: 0s}", "recovery: {delay: 0s}\n        command: missing\n        allow: {mounts: [DIR/good]}", 1))
-	record, err := claim.Open(n.path("state", "claims"), checkpoint.Writer{})
+	book, err := holders.Open(holders.Options{
+		Path: n.path("state", "usage"), BootID: firstBoot, Kubelet: podresources.New(podresources.Options{Socket: n.path("nowhere")}),
+		Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"good", "bad"} {
 		key := inventory.Key{Backend: "mock", ID: "mock-" + name}
-		if err := errors.Join(os.Mkdir(n.path(name), 0o755), record.Put(&claim.Claim{
-			Driver: "mock.accelmux.io", UID: types.UID(name), Namespace: "default", Name: name, Prepared: true, BootID: firstBoot,
-			Devices: []claim.Device{{
+		if err := errors.Join(os.Mkdir(n.path(name), 0o755), book.Claims().Put(&holders.ClaimRecord{
+			Claim:    holders.Claim{Driver: "mock.accelmux.io", UID: types.UID(name), Namespace: "default", Name: name},
+			Prepared: true, BootID: firstBoot,
+			Devices: []holders.ClaimDevice{{
 				Request: "gpu", Pool: "node-1", Name: key.ID, Backend: key.Backend, ID: key.ID, CDI: cdi.ClaimName(key, name),
 				Edits: fmt.Appendf(nil, `{"mounts":[{"hostPath":%q,"containerPath":"/data","options":["rbind","ro","rprivate"]}]}`, n.path(name)),
 			}},
