@@ -28,8 +28,8 @@ manifestChecksum is what the field of that name in the node configuration pins.`
 	}
 	path := command.Flags().String("config", defaultConfig, "`file` of the node configuration; the default need not exist")
 	backendDir := command.Flags().String("backend-dir", programDir(), "`dir`ectory of the backend programs; only its owner may have write permission")
-	completeDirs(command, "backend-dir")
-	cobra.CheckErr(command.MarkFlagFilename("config", "yaml"))
+	arguments.Dirs(command, "backend-dir")
+	arguments.File(command, "config", "yaml", "yml")
 	format := outputFlag(command, outputFormats)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOutput(*format, outputFormats); err != nil {

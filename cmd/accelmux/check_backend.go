@@ -17,6 +17,7 @@ import (
 	"github.com/accelmux/accelmux/cmd/accelmux/conformance"
 	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/sandbox"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // checkTimeout is the default of --timeout.
@@ -62,8 +63,8 @@ the backend must then send another inventory.`,
 	flags.StringVar(&options.HostPaths.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs, for the program; absolute")
 	flags.StringVar(&options.HostPaths.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes, for the program; absolute")
 	flags.StringVar(&options.HostPaths.Procfs, "procfs", "/proc", "root `dir`ectory of procfs, for the program; absolute")
-	completeDirs(cmd, "sysfs", "devfs", "procfs")
-	cobra.CheckErr(cmd.MarkFlagFilename("settings", "yaml", "yml", "json"))
+	arguments.Dirs(cmd, "sysfs", "devfs", "procfs")
+	arguments.File(cmd, "settings", "yaml", "yml", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOutput(*format, formats); err != nil {
 			return err
@@ -98,13 +99,13 @@ func readSettings(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(path)
+	read, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the settings: %w", err)
 	}
-	settings, err := yaml.YAMLToJSONStrict(text)
+	settings, err := yaml.YAMLToJSONStrict(read)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %s", path, text.OfDecoding(err))
 	}
 	if len(settings) == 0 || settings[0] != '{' {
 		return nil, fmt.Errorf("%s: the settings must be one object, such as count: 2", path)

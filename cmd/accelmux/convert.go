@@ -28,7 +28,7 @@ func newConvertCommand() *cobra.Command {
 }
 
 // fromStdin is about FILE, for help texts.
-const fromStdin = "FILE may be - for standard input, which is also read if it is a pipe and there are no arguments"
+const fromStdin = "FILE may be - for standard input, which is also read if it is a pipe or a file and there are no\narguments; of a plugin without a configuration file give --"
 
 // convertible are the plugins whose configuration can be translated.
 var convertible = []convertiblePlugin{
@@ -116,8 +116,8 @@ or behaves differently.`,
 				source.Env[name] = value
 			}
 			in := cmd.InOrStdin()
-			piped := strings.Contains(p.use, "FILE") && len(args) == 0 && len(env) == 0 && isPipe(in)
-			if piped {
+			given := len(files) > 0 || len(env) > 0 || cmd.ArgsLenAtDash() >= 0
+			if !given && isInput(in) {
 				files = []string{"-"}
 			}
 			if len(files) == 1 {
@@ -128,9 +128,14 @@ or behaves differently.`,
 				if source.File, err = readPluginFile(cmd.Context(), in, files[0]); err != nil {
 					return err
 				}
-				if len(bytes.TrimSpace(source.File)) == 0 && !piped && strings.Contains(p.use, "[FILE]") {
-					return fmt.Errorf("%s is empty; without a configuration file leave out FILE", files[0])
+			}
+			if isEmpty := len(bytes.TrimSpace(source.File)) == 0; isEmpty && (!given || len(files) == 1) && strings.Contains(p.use, "[FILE]") {
+				empty := "there is no FILE"
+				if source.Name != "" {
+					empty = source.Name + " is empty"
 				}
+				return fmt.Errorf("%s: of a plugin without a configuration file give its variables and flags, or `%[2]s --`; `%[2]s --help` has examples",
+					empty, cmd.CommandPath())
 			}
 			text, notes, err := p.convert(source)
 			if err != nil {
@@ -189,12 +194,12 @@ func readPluginFile(ctx context.Context, in io.Reader, name string) ([]byte, err
 	}
 }
 
-// isPipe reports whether a reader is a pipe.
-func isPipe(in io.Reader) bool {
+// isInput reports whether a reader is a pipe or a file, rather than a terminal or no device.
+func isInput(in io.Reader) bool {
 	file, ok := in.(*os.File)
 	if !ok {
 		return false
 	}
 	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeNamedPipe != 0
+	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
 }

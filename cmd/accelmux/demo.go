@@ -69,8 +69,9 @@ pipe, the exit status is 1 if one of them failed.`,
 	flags.BoolVar(&f.watch, "watch", false, "after the summary, keep running and show what kubelet sees, until Ctrl-C")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also show the agent's log, on standard error")
 	hostPathFlags(cmd, &f.paths)
-	completeDirs(cmd, "backend-dir")
-	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
+	arguments.Dirs(cmd, "backend-dir", "sysfs", "devfs", "procfs")
+	arguments.File(cmd, "config", "yaml", "yml")
+	arguments.Needs(cmd, "config", "profile", "sysfs", "devfs", "procfs")
 	return cmd
 }
 
@@ -142,9 +143,6 @@ func (f demoFlags) check() error {
 	}
 	if f.config != "" {
 		return nil
-	}
-	if f.profile != "" {
-		return errors.New("--profile needs --config: it names a profile of your own configuration")
 	}
 	if _, err := os.Stat(filepath.Join(f.backendDir, "accelmux-backend-mock")); err != nil {
 		return fmt.Errorf("the demo needs the mock backend: %w; build it with `make build`, or give its directory with --backend-dir", err)

@@ -46,7 +46,7 @@ backends that cannot read the hardware list less. It needs no cluster.`,
 	logFlags(cmd, &level, &format)
 	cobra.CheckErr(flags.Lookup("log-level").Value.Set(slog.LevelError.String()))
 	flags.Lookup("log-level").DefValue = "error"
-	completeDirs(cmd, "backend-dir", "sysfs", "devfs", "procfs")
+	arguments.Dirs(cmd, "backend-dir", "sysfs", "devfs", "procfs")
 	return cmd
 }
 

@@ -17,7 +17,10 @@ import (
 func TestDoctorCommand(t *testing.T) {
 	root := devicetree.New(t, `
 sys/bus/pci/devices/
-dev/
+dev/null
+proc/1/comm: init
+containerd.toml: version = 3
+crio.conf: [crio]
 config.yaml: apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles: [{name: a, backends: [{name: mock}]}]
 `).Root
 	at := func(flag, path string) string { return "--" + flag + "=" + filepath.Join(root, path) }

@@ -51,7 +51,7 @@ After SIGTERM it starts no more programs, and ends when the agent has ended the 
 	flags.StringVar(&o.Socket, "socket", "", "`path` of the launcher's socket, in a directory that it makes")
 	flags.StringVar(&backendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs and their manifests; only its owner may have write permission")
 	logFlags(cmd, &level, &format)
-	completeDirs(cmd, "backend-dir")
+	arguments.Dirs(cmd, "backend-dir")
 	cobra.CheckErr(cmd.MarkFlagFilename("socket"))
 	return cmd
 }

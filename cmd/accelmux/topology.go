@@ -142,13 +142,16 @@ makes of resources. Devices of claims that are allocated but not yet prepared co
 	var claim claimFlags
 	flags.StringVar(&claim.manifest, "claim", "", "`FILE` with ResourceClaims or ResourceClaimTemplates; - for standard input")
 	flags.StringVar(&claim.inventory, "inventory", "", "`FILE` of \"accelmux topology -o inventory\", instead of the running agent; with --claim")
+	arguments.File(command, "claim", "yaml", "yml", "json")
+	arguments.File(command, "inventory", "yaml", "yml")
+	arguments.Needs(command, "claim", "inventory")
 	runDir := runDirFlag(command)
 	format := outputFlag(command, outputFormats)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOutput(*format, outputFormats); err != nil {
 			return err
 		}
-		if claim.manifest != "" || claim.inventory != "" {
+		if claim.manifest != "" {
 			return claim.explain(cmd, args, status.NewClient(*runDir), *format)
 		}
 		if err := complete(&question, cmd, args); err != nil {

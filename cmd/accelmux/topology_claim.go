@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/cmd/accelmux/validate"
 	"github.com/accelmux/accelmux/core/dra/allocator"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // claimFlags are the flags of "topology explain" about claims.
@@ -21,10 +21,7 @@ type claimFlags struct{ manifest, inventory string }
 
 // explain prints which devices the claims of the manifest get.
 func (f *claimFlags) explain(cmd *cobra.Command, args []string, client *status.Client, format string) error {
-	switch {
-	case f.manifest == "":
-		return errors.New("--inventory is for claims: set --claim to the file with them")
-	case len(args) > 0:
+	if len(args) > 0 {
 		return fmt.Errorf("with --claim the claims name device classes, so leave out %s", args[0])
 	}
 	for _, other := range []string{"count", "resource", "must", "available"} {
@@ -34,7 +31,7 @@ func (f *claimFlags) explain(cmd *cobra.Command, args []string, client *status.C
 	}
 	objects, err := f.objects(cmd.InOrStdin())
 	if err != nil {
-		return fmt.Errorf("read %s: %w", f.manifest, err)
+		return fmt.Errorf("read %s: %s", f.manifest, text.OfDecoding(err))
 	}
 	inventory, err := f.published(cmd.Context(), client)
 	if err != nil {
@@ -81,17 +78,34 @@ type inventoryFile struct {
 
 // readInventory reads such a file, or standard input for - if stdin is not nil.
 func readInventory(path string, stdin io.Reader) (saved inventoryFile, err error) {
-	var text []byte
+	var read []byte
 	if path == "-" && stdin != nil {
-		text, err = io.ReadAll(stdin)
+		read, err = io.ReadAll(stdin)
 	} else {
-		text, err = os.ReadFile(path)
+		read, err = os.ReadFile(path)
 	}
 	if err != nil {
 		return saved, fmt.Errorf("read the inventory %s: %w", path, err)
 	}
-	if err := yaml.UnmarshalStrict(text, &saved); err != nil {
-		return saved, fmt.Errorf("the inventory %s is not what `accelmux topology -o inventory` prints: %w", path, err)
+	if path == "-" {
+		path = validate.StandardInput
+	}
+	if err := yaml.UnmarshalStrict(read, &saved); err != nil || saved.Node.Name == "" {
+		return saved, fmt.Errorf("%s is not what `accelmux topology -o inventory` of this version prints: %s", path, notInventory(read, err))
 	}
 	return saved, nil
+}
+
+// notInventory returns why a text is no inventory, of which err is the error.
+func notInventory(saved []byte, err error) string {
+	var object struct {
+		Kind string `json:"kind"`
+	}
+	switch _ = yaml.Unmarshal(saved, &object); {
+	case object.Kind != "":
+		return "it is a " + object.Kind
+	case err == nil:
+		return "it has no node"
+	}
+	return text.OfDecoding(err)
 }

@@ -37,7 +37,7 @@ another resource or API, and the pods and claims that keep theirs until they end
 	command.Flags().StringVar(&against, "against", "", "compare with a node: the run `DIR`ectory of its agent, the FILE of \"accelmux topology -o inventory\", or - for standard input")
 	command.Flags().StringVar(&profile, "profile", "", "`name` of a profile that the configuration must have; with --against the one that the node would have (default: the one in force, or the only one)")
 	backendDir := command.Flags().String("backend-dir", programDir(), "`dir`ectory of the backend programs; only its owner may have write permission")
-	completeDirs(command, "backend-dir")
+	arguments.Dirs(command, "backend-dir")
 	format := outputFlag(command, outputFormats)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOutput(*format, outputFormats); err != nil {

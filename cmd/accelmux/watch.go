@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/cmd/arguments"
 )
 
 // watching is what a command that repeats knows of where it prints.
@@ -27,6 +29,7 @@ func withWatch(command *cobra.Command) (*cobra.Command, *watching) {
 	is := new(watching)
 	command.Flags().BoolVarP(&is.on, "watch", "w", false, "repeat until Ctrl-C, on a terminal also until q")
 	every := command.Flags().Duration("every", 2*time.Second, "interval of --watch, at least 1s")
+	arguments.Needs(command, "watch", "every")
 	show := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {

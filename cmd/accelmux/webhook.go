@@ -50,10 +50,10 @@ changes.`,
 	flags.StringVar(&f.cert, "tls-cert", "/etc/accelmux/tls/tls.crt", "PEM `file` of the certificate for the webhook's service")
 	flags.StringVar(&f.key, "tls-key", "/etc/accelmux/tls/tls.key", "PEM `file` of its key")
 	logFlags(cmd, &f.level, &f.format)
-	completeDirs(cmd, "backend-dir")
-	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
-	cobra.CheckErr(cmd.MarkFlagFilename("tls-cert"))
-	cobra.CheckErr(cmd.MarkFlagFilename("tls-key"))
+	arguments.Dirs(cmd, "backend-dir")
+	arguments.File(cmd, "config", "yaml", "yml")
+	arguments.File(cmd, "tls-cert")
+	arguments.File(cmd, "tls-key")
 	return cmd
 }
 

@@ -34,12 +34,32 @@ func FlagError(cmd *cobra.Command, err error) error {
 		if got == "-" {
 			got = "--" + unknown.GetSpecifiedName()
 		}
-		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		message = "unknown flag: " + got + suggestion.DidYouMean(got, names)
+		message = "unknown flag: " + got + flagLike(cmd, strings.TrimLeft(got, "-"))
 	}
 	return fmt.Errorf("%s; `%s --help` lists the flags", message, cmd.CommandPath())
 }
+
+// flagLike suggests the flag whose name is close to an unknown one, or the only one that contains it.
+func flagLike(cmd *cobra.Command, got string) string {
+	var names, containing []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		names = append(names, f.Name)
+		if len(got) >= minPart && strings.Contains(f.Name, got) {
+			containing = append(containing, f.Name)
+		}
+	})
+	near := suggestion.Closest(got, names)
+	if near == "" && len(containing) == 1 {
+		near = containing[0]
+	}
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", "--"+near)
+}
+
+// minPart is the least length of a part of a flag's name by which it is found, in bytes.
+const minPart = 3
 
 // wanted are the values of flags, by their types. Those of others are in the flag's usage.
 var wanted = map[string]string{
@@ -47,9 +67,11 @@ var wanted = map[string]string{
 	"uint64": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a duration such as 30s or 1m30s",
 }
 
-// Strict makes a program that has all its commands refuse wrong flags, and its commands help and completion wrong arguments.
+// Strict makes a program that has all its commands refuse wrong flags, and its commands help and completion wrong
+// arguments.
 func Strict(root *cobra.Command) {
 	root.SetFlagErrorFunc(FlagError)
+	root.PersistentPreRunE = checkSet
 	// cobra's own "completion" prints its help, into the file that was meant for the script.
 	root.InitDefaultCompletionCmd()
 	if cmd, _, err := root.Find([]string{"completion"}); err == nil {

@@ -7,6 +7,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/accelmux/accelmux/core/kubeapi/kubeconfig"
 )
 
 // connection is how the API server is reached: kubectl's flags and files.
@@ -41,11 +43,11 @@ func (c *connection) open() (*cluster, error) {
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.rules, c.overrides)
 	config, err := loaded.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+		return nil, fmt.Errorf("read the kubeconfig: %w", kubeconfig.Explained(c.rules.ExplicitPath, err))
 	}
 	namespace, _, err := loaded.Namespace()
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+		return nil, fmt.Errorf("read the kubeconfig: %w", kubeconfig.Explained(c.rules.ExplicitPath, err))
 	}
 	config.QPS, config.Burst = requestRate, 2*requestRate
 	client, err := kubernetes.NewForConfig(config)

@@ -25,7 +25,7 @@ publish in ResourceSlices. A pod or claim that you may not list is shown without
   kubectl accelmux devices -o jsonpath='{range .items[?(@.healthy==false)]}{.node} {.id}{"\n"}{end}'`,
 		Args: arguments.None,
 	}
-	selection, out := selectionFlags(cmd.Flags()), outputFlags(cmd.Flags(), false)
+	selection, out := selectionFlags(cmd), outputFlags(cmd, false)
 	cmd.Flags().BoolVar(&unhealthy, "unhealthy", false, "only unhealthy devices")
 	cmd.Flags().StringVar(&resource, "resource", "", "only devices of this `resource`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -21,7 +21,7 @@ import (
 )
 
 func newTopologyCommand(connection *connection) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "topology NODE [-- FLAG...]",
 		Short: "Show how the devices of a node are linked",
 		Long: `Runs accelmux topology in the agent's pod of the node, which needs the right to exec into it. What follows -- are
@@ -46,6 +46,10 @@ flags of that command.`,
 			return explained(c.exec(cmd.Context(), a, append([]string{"accelmux", "topology"}, args[1:]...), cmd.OutOrStdout(), cmd.ErrOrStderr()))
 		},
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; those of accelmux topology go after --, as in `%s NODE -- -o tree`", arguments.FlagError(cmd, err), cmd.CommandPath())
+	})
+	return cmd
 }
 
 func newDoctorCommand(connection *connection) *cobra.Command {
@@ -59,13 +63,13 @@ status is 1 if something stops.`,
   kubectl accelmux doctor -o jsonpath='{range .items[*].devices[?(@.state=="stops")]}{.id} {.stopsAt}{"\n"}{end}'`,
 	}
 	cmd.Flags().StringVarP(&out.format, "output", "o", "", "output `format`: json, yaml, jsonpath=TEMPLATE (default: a table a node)")
-	cmd.RunE = func(cmd *cobra.Command, nodes []string) error {
+	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if out.format == "name" || out.format == "wide" {
 			return fmt.Errorf("-o %s is not possible: use json, yaml or jsonpath=TEMPLATE", out.format)
 		}
-		if err := out.check(); err != nil {
-			return err
-		}
+		return out.check()
+	}
+	cmd.RunE = func(cmd *cobra.Command, nodes []string) error {
 		c, err := connection.open()
 		if err != nil {
 			return err

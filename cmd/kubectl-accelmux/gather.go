@@ -9,11 +9,12 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/accelmux/accelmux/cmd/arguments"
 	"github.com/accelmux/accelmux/core/status/listing"
 )
 
@@ -32,11 +33,12 @@ type Device struct {
 // nodeSelection is which nodes are asked.
 type nodeSelection struct{ node, labels, fields string }
 
-func selectionFlags(flags *pflag.FlagSet) *nodeSelection {
-	s := new(nodeSelection)
+func selectionFlags(cmd *cobra.Command) *nodeSelection {
+	s, flags := new(nodeSelection), cmd.Flags()
 	flags.StringVar(&s.node, "node", "", "only this `node`")
 	flags.StringVarP(&s.labels, "selector", "l", "", "only nodes with these `labels`")
 	flags.StringVar(&s.fields, "field-selector", "", "only nodes with these `fields`, such as spec.unschedulable=false")
+	arguments.NotBeside(cmd, "node", "selector", "field-selector")
 	return s
 }
 

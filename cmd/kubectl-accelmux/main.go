@@ -60,6 +60,7 @@ and who has them. It uses the rights of the kubeconfig's user; docs/kubectl.md h
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}",
 		`"{{.Root.CommandPath}} --help" has the flags of all commands, such as --namespace and --context.`+"\n", 1))
 	connection := newConnection(root.PersistentFlags())
+	arguments.File(root, "kubeconfig")
 	root.AddCommand(newDevicesCommand(connection), newPodsCommand(connection), newTopCommand(connection), newWhyCommand(connection),
 		newCordonCommand(connection), newUncordonCommand(connection), newTopologyCommand(connection), newDoctorCommand(connection))
 	arguments.Strict(root)

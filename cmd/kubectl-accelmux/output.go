@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -28,8 +27,9 @@ type output struct {
 	whole bool
 }
 
-func outputFlags(flags *pflag.FlagSet, whole bool) *output {
-	o := &output{whole: whole}
+// outputFlags adds the flags to a command, which refuses wrong ones before it runs.
+func outputFlags(cmd *cobra.Command, whole bool) *output {
+	o, flags := &output{whole: whole}, cmd.Flags()
 	printed := "the lines that changed"
 	if whole {
 		printed = "the table again"
@@ -37,6 +37,7 @@ func outputFlags(flags *pflag.FlagSet, whole bool) *output {
 	flags.StringVarP(&o.format, "output", "o", "", "output `format`: wide, json, yaml, name, jsonpath=TEMPLATE (default: a table)")
 	flags.BoolVar(&o.noHeaders, "no-headers", false, "print a table without its first line")
 	flags.BoolVarP(&o.watch, "watch", "w", false, fmt.Sprintf("ask again every %s, and print %s", watchInterval, printed))
+	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check() }
 	return o
 }
 
@@ -55,9 +56,6 @@ func column(name string, priority int32) metav1.TableColumnDefinition {
 
 // run prints what read returns, once or again and again. What read returned with errReported is printed, too.
 func (o *output) run(cmd *cobra.Command, read func() (list, error)) error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	before := map[string]bool{}
 	for first := true; ; first = false {
 		l, err := read()

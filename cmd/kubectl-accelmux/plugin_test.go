@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -255,6 +256,28 @@ func TestCordonOfAnotherDriver(t *testing.T) {
 // Verifies that a wrong use is refused before anything is asked.
 func TestWrongUse(t *testing.T) {
 	argumentstest.Check(t, newRootCommand)
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("KUBECONFIG", "")
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.WriteFile("node.yaml", []byte("kind: NodeConfig\n"), 0o600), os.WriteFile("bad.yaml", []byte("kind: Config\nclusters: 5\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"devices -o=xml --kubeconfig=node.yaml": "unknown output format \"xml\": use wide, json, yaml, name or jsonpath=TEMPLATE",
+		"doctor -o=wide":                        "-o wide is not possible: use json, yaml or jsonpath=TEMPLATE",
+		"devices --kubeconfig=node.yaml":        "read the kubeconfig: it is a NodeConfig, not a kubeconfig, which has kind: Config",
+		"pods --kubeconfig=bad.yaml":            "read the kubeconfig: the field clusters has the wrong type: number",
+		"top --kubeconfig=missing":              "--kubeconfig (kubeconfig file): missing does not exist; `kubectl accelmux top --help` lists the flags",
+		"devices":                               "read the kubeconfig: there is none: name the file with --kubeconfig, or in the variable KUBECONFIG",
+		"topology n1 -o inventory":              "unknown flag: -o; `kubectl accelmux topology --help` lists the flags; those of accelmux topology go after --, as in `kubectl accelmux topology NODE -- -o tree`",
+		"devices --node=n1 -l=a=b":              "--selector has no effect beside --node; `kubectl accelmux devices --help` lists the flags",
+	} {
+		command := newRootCommand()
+		command.SetArgs(strings.Fields(args))
+		if err := command.ExecuteContext(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("%s: %v\nwant %s", args, err, want)
+		}
+	}
 	for args, want := range map[string]string{
 		"devices -o=tbl":        "unknown output format",
 		"devices -w -o=json":    "-w prints a table",

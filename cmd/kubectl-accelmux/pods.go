@@ -31,7 +31,7 @@ func newPodsCommand(connection *connection) *cobra.Command {
   kubectl accelmux pods --node gpu-1 -o yaml`,
 		Args: arguments.None,
 	}
-	selection, out := selectionFlags(cmd.Flags()), outputFlags(cmd.Flags(), false)
+	selection, out := selectionFlags(cmd), outputFlags(cmd, false)
 	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "of all namespaces")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := connection.open()

@@ -32,7 +32,7 @@ minutes after: the first values may take a second. Devices of other DRA drivers 
   kubectl accelmux top -l pool=training -w`,
 		Args: arguments.None,
 	}
-	selection, out := selectionFlags(cmd.Flags()), outputFlags(cmd.Flags(), true)
+	selection, out := selectionFlags(cmd), outputFlags(cmd, true)
 	cmd.Flags().StringVar(&sortBy, "sort-by", listing.Orders()[0], "`order` of the devices: "+strings.Join(listing.Orders(), ", ")+"; the highest value first")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !slices.Contains(listing.Orders(), sortBy) {

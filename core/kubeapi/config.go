@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/accelmux/accelmux/core/kubeapi/kubeconfig"
 )
 
 // ErrNone means that no API server is configured: there is no path of a kubeconfig, and the
@@ -19,7 +21,7 @@ func Config(path string) (*rest.Config, error) {
 	if path != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", path)
 		if err != nil {
-			return nil, fmt.Errorf("read the kubeconfig %s: %w", path, err)
+			return nil, fmt.Errorf("read the kubeconfig %s: %w", path, kubeconfig.Explained(path, err))
 		}
 		return config, nil
 	}

@@ -43,9 +43,18 @@ func TestConfig(t *testing.T) {
 	} else {
 		client.Close()
 	}
-	for name, path := range map[string]string{"missing": filepath.Join(t.TempDir(), "none"), "broken": write("clusters: 5\n")} {
-		if _, err := kubeapi.Config(path); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: error %v, want one that names the file", name, err)
+	missing := filepath.Join(t.TempDir(), "none")
+	for path, want := range map[string]string{
+		missing:                                "stat " + missing + ": no such file or directory",
+		write("clusters: 5\n"):                 "the field clusters has the wrong type: number",
+		write("users: [{name: {}}]\n"):         "the field users.name has the wrong type: object",
+		write("kind: NodeConfig\nprofiles: 1"): "it is a NodeConfig, not a kubeconfig, which has kind: Config",
+		write("a: [\n"):                        "line 1: did not find expected node content",
+		write("\n"):                            "it names no cluster and no context",
+	} {
+		_, err := kubeapi.Config(path)
+		if err == nil || err.Error() != "read the kubeconfig "+path+": "+want {
+			t.Errorf("%v\nwant %s", err, want)
 		}
 	}
 	if _, err := os.Stat("/var/run/secrets/kubernetes.io/serviceaccount/token"); err != nil {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/manifest"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
@@ -51,6 +52,23 @@ func Find(dir, command string, pins Pins) (*Program, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// Programs returns the file names of the programs of backends in a directory, sorted. It is an error if there are none.
+func Programs(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the backends' programs: %w; --backend-dir names their directory", err)
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); strings.HasPrefix(name, config.CommandPrefix) && !strings.Contains(name, ".") && !entry.IsDir() {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("there are no programs of backends (%s*) in %s; --backend-dir names their directory", config.CommandPrefix, dir)
+	}
+	return names, nil
 }
 
 // ManifestFile returns the path of the manifest of a program in a directory.

@@ -86,7 +86,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, into
 // explain returns what to do about an agent that cannot be reached.
 func (c *Client) explain(err error) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w on %s: start one with `accelmux run`, or name its run directory with --run-dir", ErrNoAgent, c.path)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the agent's socket %s is for the user who runs the agent only (usually root)", c.path)

@@ -138,6 +138,9 @@ func TestDemoCommands(t *testing.T) {
 	for _, s := range steps {
 		input += s.command + "\n"
 	}
+	if err := os.MkdirAll(filepath.Join(dir, "sys/bus"), 0o750); err != nil {
+		t.Fatal(err)
+	}
 	command, out, errs := demo(t, "", "--config", config, "--sysfs", filepath.Join(dir, "sys"))
 	command.Stdin = strings.NewReader(input)
 	_ = command.Run()

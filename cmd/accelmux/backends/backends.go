@@ -89,13 +89,14 @@ func references(c *config.NodeConfig) map[string][]reference {
 	return all
 }
 
-// List returns the programs of backends in a directory and those that the configuration, which may be nil, names.
+// List returns the programs of backends in a directory and those that the configuration, which may be nil, names. It is an error
+// if there are none.
 func List(dir string, c *config.NodeConfig) ([]Summary, error) {
-	names, err := installed(dir)
-	if err != nil {
+	used := references(c)
+	names, err := plug.Programs(dir)
+	if err != nil && len(used) == 0 {
 		return nil, err
 	}
-	used := references(c)
 	for name := range used {
 		names = append(names, name)
 	}
@@ -109,17 +110,6 @@ func List(dir string, c *config.NodeConfig) ([]Summary, error) {
 		all = append(all, s)
 	}
 	return all, nil
-}
-
-// installed returns the file names of the programs in a directory.
-func installed(dir string) (names []string, err error) {
-	entries, err := os.ReadDir(dir)
-	for _, entry := range entries {
-		if name := entry.Name(); strings.HasPrefix(name, config.CommandPrefix) && !strings.Contains(name, ".") {
-			names = append(names, name)
-		}
-	}
-	return names, err
 }
 
 // summary finds a program, which is nil if it would not be started.
@@ -155,7 +145,7 @@ func Describe(ctx context.Context, dir, name string, c *config.NodeConfig) (*Det
 	}
 	s, program := summary(dir, command, used[command])
 	if _, err := os.Stat(filepath.Join(dir, command)); errors.Is(err, fs.ErrNotExist) && len(used[command]) == 0 {
-		names, err := installed(dir)
+		names, err := plug.Programs(dir)
 		if err != nil {
 			return nil, err
 		}

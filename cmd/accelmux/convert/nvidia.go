@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // Source is how a plugin is configured. As in the plugin, the command line overrides the
@@ -95,7 +96,7 @@ func (c *conversion) read(s Source, file *namedConfig) error {
 	if file != nil {
 		fields, err := c.readFile(c.input, "", file.root)
 		for _, o := range fields {
-			c.note("%s is not a field of k8s-device-plugin, which ignores it (line %d).", strconv.QuoteToASCII(o.field), o.Line)
+			c.note("%s is not a field of k8s-device-plugin, which ignores it (line %d)%s", strconv.QuoteToASCII(o.field), o.Line, cmp.Or(suggestion.DidYouMean(o.field, fieldNames()), "."))
 		}
 		if err != nil {
 			return err
@@ -120,7 +121,9 @@ func (c *conversion) read(s Source, file *namedConfig) error {
 		}
 	}
 	for _, name := range variables {
-		c.note("%s is not a variable of k8s-device-plugin.", strconv.QuoteToASCII(name))
+		if err := c.notVariable(name, "k8s-device-plugin", variableNames()); err != nil {
+			return err
+		}
 	}
 	return nil
 }

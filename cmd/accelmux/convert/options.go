@@ -230,6 +230,21 @@ func (v values) readEnv(env map[string]string) (unknown []string, err error) {
 	return unknown, nil
 }
 
+// variableNames are all variables, fieldNames all fields of the file.
+func variableNames() (all []string) {
+	for _, o := range options {
+		all = append(all, o.env...)
+	}
+	return all
+}
+
+func fieldNames() (all []string) {
+	for _, o := range options {
+		all = append(all, o.path)
+	}
+	return all
+}
+
 // readArgs sets what the command line has.
 func (v values) readArgs(args []string) error {
 	seen := map[string]bool{}

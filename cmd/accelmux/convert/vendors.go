@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,7 +36,9 @@ func (p plugin) read(s Source) (*given, error) {
 	g := &given{values: map[string]string{}, from: map[string]origin{}, all: map[string][]string{}}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if !slices.Contains(p.env, name) {
-			g.note("%s is not a variable of the plugin.", strconv.QuoteToASCII(name))
+			if err := g.notVariable(name, "the plugin", p.env); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		g.values[name], g.from[name] = s.Env[name], variableOrigin(name)
@@ -246,6 +249,17 @@ func XilinxFPGA(s Source) ([]byte, []string, error) {
 		g.note("A container gets one of the shared cards, not all cards of the node.")
 	}
 	return g.serve(map[string]any{"name": "fpga", "settings": settings}, resources...)
+}
+
+// notVariable notes a variable that the plugin, called who, does not know, as the containers of a DaemonSet have others, too. It
+// is an error if one of its variables is meant.
+func (n *notes) notVariable(name, who string, known []string) error {
+	near := suggestion.DidYouMean(name, known)
+	if slices.ContainsFunc(known, func(other string) bool { return suggestion.IsMisspelt(name, other) }) {
+		return fmt.Errorf("variable %s: it is not one of %s%s", name, who, near)
+	}
+	n.note("%s is not a variable of %s%s", strconv.QuoteToASCII(name), who, cmp.Or(near, "."))
+	return nil
 }
 
 // notFlag returns the error for an argument that is none of the plugin's flags.

@@ -71,7 +71,7 @@ const mock = "mock"
 
 // Find asks the programs. The error is for the operator.
 func Find(ctx context.Context, o Options) (*Result, error) {
-	names, err := backends(o.BackendDir)
+	programs, err := plug.Programs(o.BackendDir)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func Find(ctx context.Context, o Options) (*Result, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	r := &Result{Failed: map[string]string{}}
-	specs, presets, err := r.read(o, names)
+	specs, presets, err := r.read(o, programs)
 	if err != nil {
 		return nil, err
 	}
@@ -130,35 +130,21 @@ func (r *Result) narrow(all *inventory.Backend, presets, chosen []string) *inven
 
 var address = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-// backends returns the names of the backends whose programs are in a directory.
-func backends(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("find the backends' programs: %w; --backend-dir names their directory", err)
-	}
-	var names []string
-	for _, entry := range entries {
-		if name, ok := strings.CutPrefix(entry.Name(), config.CommandPrefix); ok && name != mock && !strings.Contains(name, ".") && !entry.IsDir() {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("there are no programs of backends (%s*) in %s; --backend-dir names their directory", config.CommandPrefix, dir)
-	}
-	return names, nil
-}
-
 // read reads the manifests of the programs. It returns the specs of those to start, with all presets in their settings,
 // and the presets.
-func (r *Result) read(o Options, names []string) (specs []supervisor.Spec, presets map[string][]string, err error) {
+func (r *Result) read(o Options, programs []string) (specs []supervisor.Spec, presets map[string][]string, err error) {
 	presets = map[string][]string{}
 	there, err := pcibus.Backends(o.Paths.GetSysfs(), manifest.HardwareOf(o.BackendDir))
 	hasBus := !errors.Is(err, fs.ErrNotExist)
 	if err != nil && hasBus {
 		return nil, nil, err
 	}
-	for _, name := range names {
-		program, err := plug.Find(o.BackendDir, config.CommandPrefix+name, plug.Pins{})
+	for _, file := range programs {
+		name := strings.TrimPrefix(file, config.CommandPrefix)
+		if name == mock {
+			continue
+		}
+		program, err := plug.Find(o.BackendDir, file, plug.Pins{})
 		if err != nil {
 			r.Failed[name] = err.Error()
 			continue
@@ -168,7 +154,7 @@ func (r *Result) read(o Options, names []string) (specs []supervisor.Spec, prese
 			r.Idle = append(r.Idle, name)
 			continue
 		}
-		spec := supervisor.Spec{Name: name, Command: config.CommandPrefix + name, Settings: json.RawMessage("{}"), Heartbeat: config.DefaultHeartbeat, Sandbox: sandbox.Policy{AcceptDeclared: true}}
+		spec := supervisor.Spec{Name: name, Command: file, Settings: json.RawMessage("{}"), Heartbeat: config.DefaultHeartbeat, Sandbox: sandbox.Policy{AcceptDeclared: true}}
 		if presets[name] = slices.Sorted(maps.Keys(program.Manifest.Presets)); len(presets[name]) > 0 {
 			spec.Settings = withPresets(presets[name])
 		}

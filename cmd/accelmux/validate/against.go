@@ -61,9 +61,6 @@ type Move struct {
 // Compare returns what a valid configuration would change on a node. named is the profile; "" is the one that has the
 // name of the profile in force, or the only one. The error is for the operator.
 func Compare(c *config.NodeConfig, n Node, named string) (*Changes, error) {
-	if err := n.check(); err != nil {
-		return nil, err
-	}
 	p, err := c.Profile(cmp.Or(named, n.Profile))
 	if err != nil && named == "" && len(c.Profiles) == 1 {
 		p, err = &c.Profiles[0], nil

@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -116,12 +115,4 @@ func list[T any](values []any, isVersion bool) (all []T) {
 		}
 	}
 	return all
-}
-
-// check returns why a file is no saved node.
-func (n *Node) check() error {
-	if n.Name == "" {
-		return fmt.Errorf("it has no node: save it with `accelmux topology -o inventory` of this version")
-	}
-	return nil
 }

@@ -2,6 +2,7 @@
 package argumentstest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,8 +16,10 @@ import (
 var foreign = []string{"strconv", "pflag", "invalid syntax", "invalid argument", "arg(s)", "flag(s)", "formatted as", "shorthand", "in the group", " for \"", "%!"}
 
 // Check verifies for each command of a program, and each of its flags, that wrong commands, arguments, flags and values are
-// refused in plain words, with a suggestion, a list or a command that shows what is right. No command runs.
-func Check(t *testing.T, newRoot func() *cobra.Command) {
+// refused in plain words, with a suggestion, a list or a command that shows what is right; and so is the path of a directory or
+// file that does not exist, but for those that a command makes or reports, which are others: commands ("run"), flags
+// ("--run-dir"), or a flag of a command ("doctor --config"). No command runs.
+func Check(t *testing.T, newRoot func() *cobra.Command, others ...string) {
 	t.Helper()
 	root := newRoot()
 	root.InitDefaultHelpCmd()
@@ -48,6 +51,9 @@ func Check(t *testing.T, newRoot func() *cobra.Command) {
 				}
 				program.refuses(help, append(path, flag+"=abc")...)
 			}
+			if what, _ := pflag.UnquoteUsage(f); c.Runnable() && slices.Contains([]string{"dir", "file", "FILE"}, what) {
+				checkPath(program, c, f, path, others)
+			}
 			if f.NoOptDefVal == "" {
 				program.refuses(help, append(path, flag)...)
 				if f.Shorthand != "" {
@@ -65,6 +71,22 @@ func Check(t *testing.T, newRoot func() *cobra.Command) {
 			t.Errorf("%s: %v", right, err)
 		}
 	}
+}
+
+// checkPath verifies that a flag refuses a path that does not exist, or is one of others.
+func checkPath(p program, c *cobra.Command, f *pflag.Flag, path, others []string) {
+	command := strings.Join(path, " ")
+	for _, other := range []string{command, "--" + f.Name, command + " --" + f.Name} {
+		if slices.Contains(others, other) {
+			return
+		}
+	}
+	var arguments []string
+	for c.Args != nil && len(arguments) < 3 && c.Args(c, arguments) != nil {
+		arguments = append(arguments, "argument")
+	}
+	args := slices.Concat(path, []string{"--" + f.Name + "=no-such-path"}, arguments)
+	p.refuses("): no-such-path does not exist; `", args...)
 }
 
 // visit calls each for a command and all below it, but for cobra's own scripts.
