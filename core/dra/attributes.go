@@ -16,7 +16,7 @@ func (d *Driver) attributes(name string) map[string]resourceapi.DeviceAttribute 
 	}
 	publication := d.newest()
 	p := pool.New(pool.Options{
-		Backend: publication.Backend, Devices: []resource.Device{device}, Resource: publication.Resource, LinkGroups: publication.LinkGroups,
+		Backend: publication.Backend, Devices: []resource.Device{device}, LinkGroups: publication.LinkGroups,
 		Features: pool.Features{Lists: true},
 	})
 	all := map[string]resourceapi.DeviceAttribute{}

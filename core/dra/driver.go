@@ -214,8 +214,6 @@ type Publication struct {
 	Reported bool
 	// Complete: the devices may be published. Otherwise they are only for claims.
 	Complete bool
-	// Resource returns the name of the resource that selects a device.
-	Resource func(inventory.Key) string
 	// LinkGroups are the link groups of the devices, by their IDs.
 	LinkGroups map[string]pool.LinkGroups
 	Evict      pool.Eviction

@@ -78,8 +78,11 @@ func roundOf(apis []config.API, devices ...[]resource.Device) *round.Round {
 	for i, api := range apis {
 		r := config.Resource{Name: fmt.Sprintf("example.com/gpu-%d", i), API: api}
 		p.Resources = append(p.Resources, r)
-		table.Resources = append(table.Resources, &resource.Resource{Resource: r, Devices: devices[i]})
+		own := &resource.Resource{Resource: r}
+		table.Resources = append(table.Resources, own)
 		for _, d := range devices[i] {
+			d.Resource = r.Name
+			own.Devices = append(own.Devices, d)
 			listed.Devices = append(listed.Devices, d.Device)
 		}
 	}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/dra/pool"
-	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/wake"
 )
@@ -156,7 +155,7 @@ func (p *publisher) next(publication Publication) (next *pool.Pool, same bool) {
 		return before, true
 	}
 	next = pool.New(pool.Options{
-		Backend: publication.Backend, Devices: publication.Devices, Resource: publication.Resource, LinkGroups: publication.LinkGroups,
+		Backend: publication.Backend, Devices: publication.Devices, LinkGroups: publication.LinkGroups,
 		Features: features, Evict: publication.Evict,
 	})
 	same = before != nil && slices.EqualFunc(before.Slices, next.Slices, func(a, b resourceslice.Slice) bool {
@@ -179,15 +178,8 @@ func (p *publisher) hasBinding() bool {
 func (p Publication) equals(o Publication) bool {
 	sameSets := p.Backend == o.Backend || len(p.Backend.CounterSets)+len(o.Backend.CounterSets) == 0 // of which all devices may consume
 	return p.Evict == o.Evict && sameSets && reflect.DeepEqual(p.Backend.Description, o.Backend.Description) && slices.EqualFunc(p.Devices, o.Devices, func(a, b resource.Device) bool {
-		return a.Device == b.Device && a.Verdict.Same(b.Verdict) && p.resource(a.Key) == o.resource(b.Key) && p.LinkGroups[a.ID] == o.LinkGroups[b.ID]
+		return a.Device == b.Device && a.Verdict.Same(b.Verdict) && a.Resource == b.Resource && p.LinkGroups[a.ID] == o.LinkGroups[b.ID]
 	})
-}
-
-func (p Publication) resource(device inventory.Key) string {
-	if p.Resource == nil {
-		return ""
-	}
-	return p.Resource(device)
 }
 
 // publish has the controller publish the pool, unless it does already, and reports whether it had to.

@@ -17,14 +17,14 @@ func TestPoolIsMadeWhenItChanges(t *testing.T) {
 	}{
 		"the same devices in another round": {func(p *Publication, _ *publisher) {
 			backend := *mock
-			p.Backend, p.Devices, p.Resource = &backend, append([]resource.Device{}, p.Devices...), func(inventory.Key) string { return "r" }
+			p.Backend, p.Devices = &backend, append([]resource.Device{}, p.Devices...)
 		}, false},
 		"claims":           {func(p *Publication, _ *publisher) { p.Claimed = p.Devices }, false},
 		"another device":   {func(p *Publication, _ *publisher) { p.Devices = append(p.Devices, device("GPU-2")) }, true},
 		"a changed device": {func(p *Publication, _ *publisher) { p.Devices[0] = device("GPU-0") }, true},
 		"another order":    {func(p *Publication, _ *publisher) { p.Devices[0], p.Devices[1] = p.Devices[1], p.Devices[0] }, true},
 		"a fault":          {func(p *Publication, _ *publisher) { p.Devices[0].Verdict = unhealthy("GPU-0").Verdict }, true},
-		"another resource": {func(p *Publication, _ *publisher) { p.Resource = func(inventory.Key) string { return "other" } }, true},
+		"another resource": {func(p *Publication, _ *publisher) { p.Devices[1].Resource = "other" }, true},
 		"another backend":  {func(p *Publication, _ *publisher) { p.Backend = &inventory.Backend{} }, true},
 		"other links":      {func(p *Publication, _ *publisher) { p.LinkGroups = map[string]pool.LinkGroups{"GPU-1": {"GPU-0"}} }, true},
 		"eviction":         {func(p *Publication, _ *publisher) { p.Evict = pool.Eviction{On: true} }, true},
@@ -32,7 +32,7 @@ func TestPoolIsMadeWhenItChanges(t *testing.T) {
 	} {
 		d := &Driver{opts: Options{Name: driverName, NodeName: node}, log: slog.New(slog.DiscardHandler)}
 		p := newPublisher(d)
-		publication := Publication{Backend: mock, Devices: []resource.Device{device("GPU-0"), device("GPU-1")}, Resource: func(inventory.Key) string { return "r" }}
+		publication := Publication{Backend: mock, Devices: []resource.Device{device("GPU-0"), device("GPU-1")}}
 		first, same := p.next(publication)
 		if same || p.pool != first {
 			t.Errorf("%s: the first pool is not published", name)

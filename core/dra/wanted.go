@@ -33,20 +33,20 @@ func (f *Frontend) wanted(r *round.Round) map[string]wanted {
 		}
 		f.needed[b.DRA.Driver] = time.Now()
 		all[b.DRA.Driver] = wanted{metadata: b.DRA.Metadata, Publication: Publication{
-			Backend: backendOf(r, b.Name), Reported: r.Backend(b.Name) != nil, Devices: devices, Resource: r.ResourceOf, LinkGroups: groups, Evict: eviction(running[b.DRA.Driver], b.DRA.Evict), Kinds: b.DRA.Kinds,
+			Backend: backendOf(r, b.Name), Reported: r.Backend(b.Name) != nil, Devices: devices, LinkGroups: groups, Evict: eviction(running[b.DRA.Driver], b.DRA.Evict), Kinds: b.DRA.Kinds,
 		}}
 	}
 	for _, c := range f.opts.Record.All() {
 		w, ok := all[c.Driver]
 		if !ok {
-			w = wanted{Publication{Backend: backendOf(r, c.Devices[0].Backend), Reported: true, Resource: r.ResourceOf}, f.metadata(c.Driver, running[c.Driver])}
+			w = wanted{Publication{Backend: backendOf(r, c.Devices[0].Backend), Reported: true}, f.metadata(c.Driver, running[c.Driver])}
 			if b := r.Profile.Backend(w.Backend.Name); b != nil {
 				w.Kinds, w.metadata = b.DRA.Kinds, b.DRA.Metadata // or another prepare gives kubelet another answer
 			}
 		}
 		for _, d := range c.Devices {
 			if device := r.Device(d.Key()); device != nil {
-				w.Claimed = append(w.Claimed, resource.Device{Device: device, Verdict: r.OwnVerdict(d.Key())})
+				w.Claimed = append(w.Claimed, resource.Device{Device: device, Resource: r.ResourceOf(d.Key()), Verdict: r.OwnVerdict(d.Key())})
 			}
 		}
 		all[c.Driver] = w

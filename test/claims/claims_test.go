@@ -85,7 +85,6 @@ func newNode(t *testing.T, b *inventory.Backend, driver string) node {
 	}
 	o := pool.Options{
 		Backend: b, Features: pool.Features{Taints: true, Shares: true, Counters: true, Binding: true},
-		Resource: func(inventory.Key) string { return "vendor.example/gpu" },
 	}
 	var units []topology.Unit
 	count := map[string]int{}
@@ -96,7 +95,7 @@ func newNode(t *testing.T, b *inventory.Backend, driver string) node {
 			rooted.PCIeRoot = "pci" + d.PCIBusID[:7]
 			d = &rooted
 		}
-		o.Devices = append(o.Devices, resource.Device{Device: d, Verdict: health.Verdict{Healthy: true}})
+		o.Devices = append(o.Devices, resource.Device{Device: d, Resource: "vendor.example/gpu", Verdict: health.Verdict{Healthy: true}})
 		parent := cmp.Or(d.Parent, d.ID)
 		nth[d.ID] = count[parent]
 		count[parent]++

@@ -28,10 +28,10 @@ func published(devices []*inventory.Device, held ...string) (inv Inventory) {
 	for _, d := range devices {
 		units = append(units, topology.Unit{ID: d.ID, Device: d, Healthy: true})
 		r.Units = append(r.Units, diagram.Used{Unit: units[len(units)-1], Held: slices.Contains(held, d.ID)})
-		byID[d.ID] = resource.Device{Device: d, Verdict: health.Verdict{Healthy: true}}
+		byID[d.ID] = resource.Device{Device: d, Resource: "example.com/gpu", Verdict: health.Verdict{Healthy: true}}
 	}
 	r.Topology = topology.Prepare(units, topology.Options{})
-	o := pool.Options{Backend: &inventory.Backend{Name: "test"}, LinkGroups: pool.NewLinkGroups(r.Topology), Resource: func(inventory.Key) string { return r.Name }}
+	o := pool.Options{Backend: &inventory.Backend{Name: "test"}, LinkGroups: pool.NewLinkGroups(r.Topology)}
 	for _, id := range r.Topology.Order() {
 		o.Devices = append(o.Devices, byID[id])
 	}
@@ -115,13 +115,13 @@ With the constraint matchAttribute: accelmux.io/linkGroup2 the claim stays Pendi
 // those that are prepared nor of those before it in the manifest.
 func TestExplainShares(t *testing.T) {
 	r := diagram.Resource{Name: "example.com/gpu"}
-	o := pool.Options{Backend: &inventory.Backend{Name: "test"}, Features: pool.Features{Shares: true}, Resource: func(inventory.Key) string { return r.Name }}
+	o := pool.Options{Backend: &inventory.Backend{Name: "test"}, Features: pool.Features{Shares: true}}
 	for i, taken := range []map[string]int64{{"memory": 16 << 30}, {"memory": 10 << 30}, nil} {
 		d := &inventory.Device{
 			Key: inventory.Key{Backend: "test", ID: fmt.Sprintf("gpu%d", i)}, Shareable: true, Capacities: inventory.ByName[int64]{{Name: "memory", Value: 16 << 30}},
 			Policies: inventory.ByName[inventory.RequestPolicy]{{Name: "memory", Value: inventory.RequestPolicy{Default: 1 << 30}}},
 		}
-		o.Devices = append(o.Devices, resource.Device{Device: d, Verdict: health.Verdict{Healthy: true}})
+		o.Devices = append(o.Devices, resource.Device{Device: d, Resource: "example.com/gpu", Verdict: health.Verdict{Healthy: true}})
 		r.Units = append(r.Units, diagram.Used{Unit: topology.Unit{ID: d.ID, Device: d, Healthy: true}, Held: taken != nil, Taken: taken})
 	}
 	r.Topology = topology.Prepare(nil, topology.Options{})
@@ -143,7 +143,7 @@ func TestExplainShares(t *testing.T) {
 // of them stays Pending, as the scheduler counts what they consume, and one of each device works.
 func TestAdminAccessToPartitions(t *testing.T) {
 	backend := &inventory.Backend{Name: "test"}
-	o := pool.Options{Backend: backend, Features: pool.Features{Counters: true}, Resource: func(inventory.Key) string { return "example.com/gpu" }}
+	o := pool.Options{Backend: backend, Features: pool.Features{Counters: true}}
 	for _, gpu := range []string{"gpu0", "gpu1"} {
 		slices := func(n int64) inventory.ByName[int64] { return inventory.ByName[int64]{{Name: "slices", Value: n}} }
 		backend.CounterSets = append(backend.CounterSets, inventory.CounterSet{Name: gpu, Counters: slices(4)})
@@ -152,7 +152,7 @@ func TestAdminAccessToPartitions(t *testing.T) {
 				Key: inventory.Key{Backend: "test", ID: fmt.Sprintf("%s-%d", gpu, size)}, Parent: gpu, Potential: true, Consumes: []inventory.Consumption{{Set: gpu, Counters: slices(size)}},
 			}
 			backend.Devices = append(backend.Devices, d)
-			o.Devices = append(o.Devices, resource.Device{Device: d, Verdict: health.Verdict{Healthy: true}})
+			o.Devices = append(o.Devices, resource.Device{Device: d, Resource: "example.com/gpu", Verdict: health.Verdict{Healthy: true}})
 		}
 	}
 	r := diagram.Resource{Name: "example.com/gpu", Topology: topology.Prepare(nil, topology.Options{})}

@@ -25,7 +25,7 @@ const maxValues = resourceapi.ResourceSliceMaxAttributeValuesPerDevice
 
 // device returns a device as it is published.
 func (b *builder) device(d resource.Device) resourceapi.Device {
-	first, last := b.core(d.Device)
+	first, last := b.core(d)
 	out := resourceapi.Device{
 		Name: d.Name(), Attributes: first,
 		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{}, ConsumesCounters: b.consumption(d.Device),
@@ -120,8 +120,8 @@ var lastFacts = []string{
 
 // core returns the attributes that devices of all backends have: those that selectors see, the name of the device's
 // resource, and its link groups. Every device has few enough of the first.
-func (b *builder) core(d *inventory.Device) (first, last map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) {
-	first, last = resource.CoreAttributes(b.Backend, d), map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+func (b *builder) core(d resource.Device) (first, last map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) {
+	first, last = resource.CoreAttributes(b.Backend, d.Device), map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	for _, fact := range lastFacts {
 		name := resourceapi.QualifiedName(fact)
 		if value, ok := first[name]; ok {
@@ -134,9 +134,7 @@ func (b *builder) core(d *inventory.Device) (first, last map[resourceapi.Qualifi
 			first[name] = resourceapi.DeviceAttribute{StringValue: &value}
 		}
 	}
-	if b.Resource != nil {
-		text(config.FactsDomain+"/resource", b.Resource(d.Key))
-	}
+	text(config.FactsDomain+"/resource", d.Resource)
 	for i, size := range topology.GroupSizes() {
 		text(LinkGroupAttribute(size), b.LinkGroups[d.ID][i])
 	}

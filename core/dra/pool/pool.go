@@ -44,9 +44,6 @@ type Options struct {
 	// Devices are those that the driver serves, all of the backend, in the order in which the
 	// scheduler is to try them.
 	Devices []resource.Device
-	// Resource, if set, returns the name of the resource that selects a device, which becomes an
-	// attribute.
-	Resource func(inventory.Key) string
 	// LinkGroups are the link groups of the devices, by their IDs, which become attributes.
 	LinkGroups map[string]LinkGroups
 	Features
