@@ -86,21 +86,6 @@ func (b *Book) Unprepared(resource string, units []string) bool {
 	})
 }
 
-// Excludes reports whether this allocation forbids another unit of the device. resource is
-// that of the other unit; replica reports that it is a replica, not the whole device.
-// Two replicas, or two whole devices, of the same resource: no, because kubelet tracks these.
-// Otherwise: only two replicas may share a device, and a claim shares it with no unit.
-func (a Allocation) Excludes(resource string, replica bool) bool {
-	if a.Claim != nil {
-		return true
-	}
-	own := isReplica(a.Unit)
-	if a.Resource == resource && own == replica {
-		return false
-	}
-	return !own || !replica
-}
-
 // Message describes the allocation to the user of a pod that cannot get the device.
 func (a Allocation) Message() string {
 	if a.Claim != nil {

@@ -60,11 +60,6 @@ func (h *holder) is(i ClaimID) bool {
 	return h.claim != nil && h.claim.ID() == i
 }
 
-// HeldError is the error of [Book.TakeClaim] for a device that another holder has.
-type HeldError struct{ Allocation }
-
-func (e *HeldError) Error() string { return fmt.Sprintf("device %s: %s", e.Device, e.Message()) }
-
 // SharesError is the error of [Book.TakeClaim] for a share that is more than other claims have left of the device.
 type SharesError struct {
 	Device inventory.Key
@@ -105,8 +100,8 @@ func (b *Book) TakeClaim(ctx context.Context, claim Claim, devices []ClaimedDevi
 			if b.unconfirmed.has(d.Device) && len(b.byDevice[d.Device]) == 0 && !again {
 				return fmt.Errorf("device %s: another holder may have it: the agent has just started, and kubelet has not listed its pods yet; the start is tried again", d.Device)
 			}
-			if a, ok := b.excludingClaim(claim, d); ok {
-				return &HeldError{a}
+			if err := b.excluding(d.Device, use{claim: &claim, shared: d.Shared}); err != nil {
+				return err
 			}
 			if err := b.exceeding(claim, d); err != nil {
 				return err
@@ -146,19 +141,6 @@ func (b *Book) HeldByOthers(device inventory.Key, uid string) bool {
 		}
 	}
 	return b.unconfirmed.has(device)
-}
-
-// excludingClaim returns an allocation that forbids a claim to have a device. The caller holds
-// b.mu.
-func (b *Book) excludingClaim(claim Claim, d ClaimedDevice) (Allocation, bool) {
-	for name, a := range b.byDevice[d.Device] {
-		if a.holder.Ref == claim.ref() || a.holder.Kind == KindClaim && a.shared && d.Shared {
-			continue
-		}
-		all := b.allocationsOf(d.Device)
-		return all[slices.IndexFunc(all, func(a Allocation) bool { return a.Resource == name.Resource && a.Unit == name.ID })], true
-	}
-	return Allocation{}, false
 }
 
 // exceeding returns an error if the shares of other claims leave too little of the device. That is so when a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -54,7 +53,7 @@ const (
 // Take gives units of a resource to a new holder: they are held when it returns nil, and
 // on disk soon after, if Run runs. It waits while a device is released, or its reset after use is due,
 // at most 30 s. It refuses a device that is being reset for another reason, and a device with another
-// allocation that excludes the unit (see Allocation.Excludes).
+// allocation that excludes the unit (a HeldError).
 //
 // If a unit still has a holder, that is an init container of the same pod: kubelet gives a
 // unit to no other container while its holder is there. The unit then belongs to the later
@@ -66,8 +65,8 @@ func (b *Book) Take(ctx context.Context, resource string, units []Unit) error {
 	}
 	return b.take(ctx, devices, takeLimit, func() error {
 		for _, u := range units {
-			if a, ok := b.excluding(resource, u); ok {
-				return fmt.Errorf("device %s: %s", u.Device, a.Message())
+			if err := b.excluding(u.Device, use{resource: resource, replica: isReplica(u.ID)}); err != nil {
+				return err
 			}
 		}
 		if b.endEarlier(resource, units) {
@@ -120,19 +119,6 @@ func (b *Book) tryTake(devices []inventory.Key, give func() error) (inventory.Ke
 		}
 	}
 	return inventory.Key{}, nil, give()
-}
-
-// excluding returns the oldest allocation that excludes the unit. The caller holds b.mu.
-func (b *Book) excluding(resource string, u Unit) (Allocation, bool) {
-	excludes := func(a Allocation) bool { return a.Excludes(resource, isReplica(u.ID)) }
-	for name, a := range b.byDevice[u.Device] {
-		if !excludes(Allocation{Resource: name.Resource, Unit: name.ID, Claim: a.holder.claim}) {
-			continue
-		}
-		all := b.allocationsOf(u.Device)
-		return all[slices.IndexFunc(all, excludes)], true
-	}
-	return Allocation{}, false
 }
 
 // BeginPrepare marks devices of a holder as being prepared. It waits while another
