@@ -39,7 +39,9 @@ that is deleted without such a label ends with its grace period.`,
 		fmt.Fprintf(cmd.ErrOrStderr(), "after SIGTERM this waits until no agent runs %s\n", strings.Join(backends, ", "))
 		<-cmd.Context().Done()
 		ctx := context.WithoutCancel(cmd.Context()) // kubelet's grace period is the limit
-		for before := ""; ; time.Sleep(askEvery) {
+		again := time.NewTicker(askEvery)
+		defer again.Stop()
+		for before := ""; ; <-again.C {
 			running := runningIn(ctx, *dir, backends)
 			if len(running) == 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "no agent runs %s\n", strings.Join(backends, ", "))

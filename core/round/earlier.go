@@ -62,10 +62,10 @@ func OpenEarlier(path, bootID string, log *slog.Logger) *Earlier {
 		return e
 	}
 	for _, d := range read.Devices {
-		if h := &d.Device.Health; read.BootID != bootID && h.Unread == "" {
+		if h := &d.Health; read.BootID != bootID && h.Unread == "" {
 			h.Unread, h.UnreadSince = "its backend has not reported since the machine was booted", time.Now()
 		}
-		e.Devices[d.Device.Key] = d
+		e.Devices[d.Key] = d
 	}
 	e.written = &read
 	return e
@@ -79,7 +79,7 @@ func (e *Earlier) Backends() []*inventory.Backend {
 	var backends []*inventory.Backend
 	for _, b := range e.written.Backends {
 		for _, d := range e.written.Devices {
-			if d.Device.Backend == b.Name {
+			if d.Backend == b.Name {
 				b.Devices = append(b.Devices, d.Device)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 // maxAnswer bounds what a client reads, in bytes.
 const maxAnswer = 64 << 20
 
-// ErrNoAgent: no process listens on an agent's socket.
+// ErrNoAgent is that no process listens on an agent's socket.
 var ErrNoAgent = errors.New("no agent answers")
 
 // Client asks a running agent.
