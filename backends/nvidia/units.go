@@ -200,10 +200,10 @@ func groupsOf(snapshot driver.Snapshot) map[string]string {
 // resetTogether reports whether a GPU is reset only together with those that a link of this kind joins to it, in one
 // command, as the manual of nvidia-smi has it for --gpu-reset (https://docs.nvidia.com/deploy/nvidia-smi/):
 //
-//	                             | before Ampere | Ampere       | Hopper and newer
-//	NVSwitch, Fabric Manager runs| all peers     | alone        | alone
-//	NVSwitch, it does not run    | all peers     | all peers    | alone
-//	direct NVLink                | all peers     | alone        | alone
+//	                              | before Ampere | Ampere    | Hopper and newer
+//	NVSwitch, Fabric Manager runs | all peers     | alone     | alone
+//	NVSwitch, it does not run     | all peers     | all peers | alone
+//	direct NVLink                 | all peers     | alone     | alone
 //
 // NVML reports what Fabric Manager has done only from Hopper on. So on Ampere it counts as one that does not run.
 func resetTogether(kind backendv1.LinkKind, g driver.GPU) bool {
