@@ -135,13 +135,16 @@ func (s *session) begin(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, readyPatience)
 	defer cancel()
 	err := await(limited, func() (bool, error) {
+		// In this order: a resource may be registered after kubelet was asked, and have no list yet.
+		if _, ready := s.agent.Report().Readiness(); !ready {
+			return false, nil
+		}
 		for _, r := range s.kubelet.State().Resources {
 			if r.Updates == 0 {
 				return false, nil
 			}
 		}
-		_, ready := s.agent.Report().Readiness()
-		return ready, nil
+		return true, nil
 	})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
