@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +28,7 @@ and the accelerators that nothing covers: address, vendor:device, class and driv
 
 It starts the programs of the backends (accelmux-backend-*, but the mock) of whose manifest
 some hardware is on the PCI bus, or that has none, once, without settings or with all
-presets, for as long as it takes to list devices. Programs of third parties are started, too. Nothing is prepared, reset or allocated. Run it as root:
+presets, for as long as it takes to list devices, at most 10 s. Programs of third parties are started, too. Nothing is prepared, reset or allocated. Run it as root:
 backends that cannot read the hardware list less. It needs no cluster.`,
 		Example: `  accelmux discover > node.yaml && accelmux validate node.yaml
   accelmux discover --sysfs /host/sys --devfs /host/dev --procfs /host/proc`,
@@ -35,7 +38,12 @@ backends that cannot read the hardware list less. It needs no cluster.`,
 			if err != nil {
 				return err
 			}
-			return printDiscovered(cmd, discover.Options{BackendDir: backendDir, Paths: paths, Log: log})
+			return printDiscovered(cmd, discover.Options{
+				BackendDir: backendDir, Paths: paths, Log: log,
+				Waiting: func(programs []string, limit time.Duration) {
+					fmt.Fprintf(cmd.ErrOrStderr(), "waiting for %s to list devices, at most %s\n", strings.Join(programs, ", "), limit)
+				},
+			})
 		},
 	}
 	flags := cmd.Flags()

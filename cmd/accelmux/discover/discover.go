@@ -21,6 +21,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -39,6 +40,10 @@ type Options struct {
 	Paths      *backendv1.HostPaths
 	Log        *slog.Logger
 	Timing     supervisor.Timing
+	// Limit is how long all programs together may take to list their devices. Default 10s.
+	Limit time.Duration
+	// Waiting is called once with the programs that take long, and the limit; nil for none.
+	Waiting func(programs []string, limit time.Duration)
 }
 
 // Result is what was found.

@@ -3,12 +3,14 @@ package discover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -64,11 +66,7 @@ sys/class/net/lo/type: 772
 		t.Fatal(err)
 	}
 	var starts atomic.Int64
-	run, err := os.MkdirTemp("", "d") // short, for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(run) })
+	run := shortDir(t)
 	t.Setenv("TMPDIR", run)
 	paths := &backendv1.HostPaths{Sysfs: tree.Host().Sysfs, Devfs: tree.Host().Devfs, Procfs: tree.Host().Procfs}
 	result, err := Find(t.Context(), Options{BackendDir: dir, Paths: paths, Log: slog.New(startCounter{&starts})})
@@ -202,6 +200,45 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// Verifies that a program that hangs is named, while discover waits for it and in the result, and costs a limit.
+func TestHangingProgram(t *testing.T) {
+	dir, run := t.TempDir(), shortDir(t)
+	t.Setenv("TMPDIR", run)
+	manifest := "apiVersion: backend.accelmux.io/v1\nkind: Backend\nname: hung\nvendor: X\nversion: 1.0.0\nprotocols: [1]\nclasses: [npu]\ninUse: none\n"
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "accelmux-backend-hung"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755), //nolint:gosec // a program
+		os.WriteFile(filepath.Join(dir, "accelmux-backend-hung.yaml"), []byte(manifest), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	tree := devicetree.New(t, "sys/bus/\ndev/null\nproc/1/comm: init\n")
+	waited := ""
+	result, err := Find(t.Context(), Options{
+		BackendDir: dir, Log: slog.New(slog.DiscardHandler), Limit: time.Second,
+		Paths:   &backendv1.HostPaths{Sysfs: tree.Host().Sysfs, Devfs: tree.Host().Devfs, Procfs: tree.Host().Procfs},
+		Waiting: func(programs []string, limit time.Duration) { waited += fmt.Sprint(programs, limit) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := filepath.Join(dir, "accelmux-backend-hung") + " has listed no devices within 1s, and was ended: it hangs, or the machine is busy"
+	if result.Failed["hung"] != want || waited != "[accelmux-backend-hung] 1s" {
+		t.Errorf("%q, waited for %q", result.Failed["hung"], waited)
+	}
+	if _, err := result.Write(); err == nil || !strings.Contains(err.Error(), "The backend hung could not be asked: "+want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// shortDir is a temporary directory for sockets.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // Verifies the errors for a directory without programs.
 func TestNoPrograms(t *testing.T) {
 	for dir, want := range map[string]string{t.TempDir(): "there are no programs of backends", "/nowhere": "--backend-dir names their directory"} {
@@ -215,11 +252,7 @@ func TestNoPrograms(t *testing.T) {
 func TestFindAMD(t *testing.T) {
 	dir := t.TempDir()
 	programs.Build(t, dir+"/", "../../accelmux-backend-amd")
-	run, err := os.MkdirTemp("", "d") // short, for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(run) })
+	run := shortDir(t)
 	t.Setenv("TMPDIR", run)
 	for name, want := range map[string]string{
 		"topology-parsing":     "# 2 devices: ",

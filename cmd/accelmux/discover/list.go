@@ -1,20 +1,24 @@
 package discover
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/hostfs"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/plug"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
-// limit is how long all programs together may take to list their devices.
-const limit = 30 * time.Second
+// limit is the default of Options.Limit: a backend that works lists its devices in this time (backend.proto, Watch). slow is how
+// long they take on an idle machine.
+const limit, slow = 10 * time.Second, 3 * time.Second
 
 // list runs programs until each has listed its devices, and returns the inventories by name.
 // Those that fail are in failed.
@@ -31,27 +35,35 @@ func (o Options) list(ctx context.Context, dir string, specs []supervisor.Spec, 
 	}
 	defer func() { err = errors.Join(err, programs.Close(context.WithoutCancel(ctx))) }()
 	programs.Apply(specs)
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for late := false; ; {
-		waiting := false
+	all := cmp.Or(o.Limit, limit)
+	ended, notice := time.NewTimer(all), time.NewTimer(min(slow, all/2))
+	defer ended.Stop()
+	defer notice.Stop()
+	for late, isSlow := false, false; ; {
+		var waiting []string
 		for _, status := range programs.Status() {
 			switch {
 			case status.Applied:
 			case status.Failed || status.LastError != "":
 				failed[status.Name] = status.LastError
 			case late:
-				failed[status.Name] = "it has listed no devices within " + limit.String()
+				failed[status.Name] = fmt.Sprintf("%s has listed no devices within %s, and was ended: it hangs, or the machine is busy", filepath.Join(o.BackendDir, config.CommandPrefix+status.Name), all)
 			default:
-				waiting = true
+				waiting = append(waiting, config.CommandPrefix+status.Name)
 			}
 		}
-		if !waiting {
+		if len(waiting) == 0 {
 			break
 		}
+		if isSlow && o.Waiting != nil {
+			o.Waiting(waiting, all)
+		}
+		isSlow = false
 		select {
 		case <-s.changed:
-		case <-timer.C:
+		case <-notice.C:
+			isSlow = true
+		case <-ended.C:
 			late = true
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
