@@ -90,11 +90,12 @@ func start(t *testing.T, lib *drivertest.Library, gpus int, settings string) *ri
 // watch watches the backend until the test ends.
 func (r *rig) watch() {
 	r.t.Helper()
+	c := r.backend.conn
 	r.t.Cleanup(func() {
 		// A process would end here; the next test must not run beside releases of this one.
-		r.backend.conn.scanning.Lock()   // a scan that had begun may add releases
-		r.backend.conn.scanning.Unlock() //nolint:staticcheck // it only waits
-		r.backend.conn.releases.Wait()
+		c.scanning.Lock()   // a scan that had begun may add releases
+		c.scanning.Unlock() //nolint:staticcheck // it only waits
+		c.releases.Wait()
 	})
 	r.Watched = sdktest.Watch(r.t, r.Server, 200*time.Millisecond, patience.Long)
 	r.Check = manifests.Declared(r.t, manifests.Load(r.t, "manifest.yaml"), "{}")
