@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 
@@ -42,13 +43,12 @@ func Smarter(s Source) ([]byte, []string, error) {
 		if e.NumMaxDevices < 1 {
 			return nil, d.notes, in.refuse(at+".nummaxdevices", "%d must be at least 1", e.NumMaxDevices)
 		}
-		re, err := regexp.Compile(e.DeviceMatch)
-		if err != nil || e.DeviceMatch == "" {
+		if _, err := regexp.Compile(e.DeviceMatch); err != nil || e.DeviceMatch == "" {
 			return nil, d.notes, in.refuse(at+".devicematch", "%q is not a regular expression for names below /dev", e.DeviceMatch)
 		}
 		name, count := in.at(at+".devicematch"), in.at(at+".nummaxdevices")
 		d.entry = origins{"": name, "count": count, "replicas": count}
-		d.add(re, e)
+		d.add(e)
 	}
 	return d.result(in.at(""))
 }
@@ -62,30 +62,87 @@ type smarter struct {
 	patterns int
 }
 
-func (d *smarter) add(re *regexp.Regexp, e smarterDevice) {
+func (d *smarter) add(e smarterDevice) {
 	if e.DeviceMatch == "nvidia-gpu" {
 		d.note("nvidia-gpu is not translated: the backend nvidia serves NVIDIA's GPUs.")
 		return
 	}
 	text, anchored := strings.CutPrefix(e.DeviceMatch, "^")
 	text, whole := strings.CutSuffix(text, "$")
-	if bare, err := regexp.Compile(text); err == nil {
-		re = bare
-	} else { // such as one that ends in \$
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil || parsed.Op == syntax.OpAlternate && (anchored || whole) { // such as one that ends in \$, or ^a|b$
 		text, anchored, whole = e.DeviceMatch, false, false
+		parsed, _ = syntax.Parse(text, syntax.Perl) // it was compiled
 	}
-	prefix, complete := re.LiteralPrefix()
-	switch {
-	case complete && anchored && whole:
-		d.serveNamed(prefix, e, deviceKind{Match: kindMatch{Paths: []string{"/dev/" + exactly(prefix)}}})
-	case prefix == "" || path.Clean("/dev/"+prefix) == "/dev":
-		d.note("%s is not translated: it has no beginning of a name; write a kind with paths for each device.", e.DeviceMatch)
-	default:
-		if !anchored {
-			d.note("%s matches names that begin with it; smarter-device-manager would also find it elsewhere in a name: write ^ at its beginning.", e.DeviceMatch)
+	all := beginnings(parsed)
+	dir, _ := path.Split(all[0].text)
+	for _, b := range all {
+		if b.text == "" || path.Clean("/dev/"+b.text) == "/dev" {
+			d.note("%s is not translated: it has no beginning of a name; write a kind with paths for each device.", e.DeviceMatch)
+			return
 		}
-		d.servePattern(prefix, text, whole, e)
+		if other, _ := path.Split(b.text); other != dir {
+			d.note("%s is not translated: it matches names in several directories; write an entry for each.", e.DeviceMatch)
+			return
+		}
 	}
+	if len(all) == 1 && all[0].whole && anchored && whole {
+		d.serveNamed(all[0].text, e, deviceKind{Match: kindMatch{Paths: []string{"/dev/" + exactly(all[0].text)}}})
+		return
+	}
+	if !anchored {
+		d.note("%s matches names that begin with it; smarter-device-manager would also find it elsewhere in a name: write ^ at its beginning.", e.DeviceMatch)
+	}
+	d.servePattern(all, text, whole, e)
+}
+
+// beginning is how texts begin that an expression matches; whole: such a text has nothing more.
+type beginning struct {
+	text  string
+	whole bool
+}
+
+// maxBeginnings bounds the alternatives of an expression.
+const maxBeginnings = 16
+
+// beginnings returns how all texts begin that an expression matches at their beginning, at least one. One with more alternatives
+// than maxBeginnings begins with anything.
+func beginnings(re *syntax.Regexp) (all []beginning) {
+	switch re.Op {
+	case syntax.OpLiteral:
+		if re.Flags&syntax.FoldCase == 0 {
+			return []beginning{{string(re.Rune), true}}
+		}
+	case syntax.OpEmptyMatch:
+		return []beginning{{"", true}}
+	case syntax.OpCapture:
+		return beginnings(re.Sub[0])
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			all = append(all, beginnings(sub)...)
+		}
+	case syntax.OpConcat:
+		all = []beginning{{"", true}}
+		for _, sub := range re.Sub {
+			var longer []beginning
+			for _, b := range all {
+				if !b.whole {
+					longer = append(longer, b)
+					continue
+				}
+				for _, next := range beginnings(sub) {
+					longer = append(longer, beginning{b.text + next.text, next.whole})
+				}
+			}
+			if all = longer; len(all) > maxBeginnings {
+				break
+			}
+		}
+	}
+	if len(all) == 0 || len(all) > maxBeginnings {
+		return []beginning{{}}
+	}
+	return all
 }
 
 // serveNamed serves a device, or a directory, that the file names.
@@ -99,7 +156,7 @@ func (d *smarter) serveNamed(name string, e smarterDevice, k deviceKind) {
 }
 
 // servePattern serves each of the devices whose names match under its own name.
-func (d *smarter) servePattern(prefix, text string, whole bool, e smarterDevice) {
+func (d *smarter) servePattern(all []beginning, text string, whole bool, e smarterDevice) {
 	d.patterns++
 	attribute := "file"
 	if d.patterns > 1 {
@@ -109,16 +166,24 @@ func (d *smarter) servePattern(prefix, text string, whole bool, e smarterDevice)
 	if whole {
 		expression += "$"
 	}
-	dir, _ := path.Split(prefix)
+	dir, _ := path.Split(all[0].text)
+	var paths []string
+	for _, b := range all {
+		file := "/dev/" + exactly(b.text)
+		if !b.whole || !whole {
+			file += "*"
+		}
+		paths = append(paths, file)
+	}
 	resource := smarterDomain + "/" + strings.ReplaceAll(dir, "/", "_") + "{" + attribute + "}"
 	shares := d.shares(resource, e.NumMaxDevices)
 	k := deviceKind{
-		Match:      kindMatch{Paths: []string{"/dev/" + exactly(prefix) + "*"}, Where: "node.matches(" + strconv.Quote(expression) + ")"},
+		Match:      kindMatch{Paths: paths, Where: "node.matches(" + strconv.Quote(expression) + ")"},
 		ID:         "{name}", // which is that of its resource, too
 		Attributes: map[string]string{attribute: "name"},
 	}
 	if shares > 1 {
 		k.Count = shares
 	}
-	d.serve(resource, shares, d.entry, d.described.add(prefix, k, d.entry))
+	d.serve(resource, shares, d.entry, d.described.add(all[0].text, k, d.entry))
 }
