@@ -133,6 +133,7 @@ func TestUnauthorizedAdapterIsNotOffered(t *testing.T) {
 		}
 		m.Run(t, authorized, 0)
 		untilList(t, "example.com/serial", "!"+id)
+		unchanged(t, "example.com/serial", []string{"!" + id}, func() {})
 		m.Run(t, authorized, 1)
 		untilList(t, "example.com/serial", id)
 	}
