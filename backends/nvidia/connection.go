@@ -86,9 +86,9 @@ func (c *connection) reopen(mismatched []gpu.Mismatch) bool {
 	return true
 }
 
-// subscribe subscribes to the events of all GPUs of a snapshot, unless it has done so for the same. isNew reports whether it
-// subscribed: earlier events may be lost then.
-func (c *connection) subscribe(s driver.Snapshot) (isNew bool, err error) {
+// subscribe subscribes to the events of all GPUs of a snapshot, unless it has done so for the same, with success. isNew reports
+// whether it subscribed for others than before: earlier events may be lost then. unregistered is why GPUs send none, by UUID.
+func (c *connection) subscribe(s driver.Snapshot) (isNew bool, unregistered map[string]error, err error) {
 	var uuids []string
 	for _, g := range s.GPUs {
 		if g.UUID != "" {
@@ -98,12 +98,14 @@ func (c *connection) subscribe(s driver.Snapshot) (isNew bool, err error) {
 	slices.Sort(uuids)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stream != nil && slices.Equal(uuids, c.gpus) {
-		return false, nil
+	same := c.stream != nil && slices.Equal(uuids, c.gpus)
+	failed := func(g driver.GPU) bool { return g.Err == nil && c.stream.Unsubscribed()[g.UUID] != nil }
+	if same && !slices.ContainsFunc(s.GPUs, failed) {
+		return false, nil, nil
 	}
 	stream, err := c.driver.Load().Listen(c.ended)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if before := c.stream; before != nil {
 		c.releases.Go(func() { release(before) })
@@ -113,7 +115,7 @@ func (c *connection) subscribe(s driver.Snapshot) (isNew bool, err error) {
 	case c.subscribed <- struct{}{}:
 	default: // the event goroutine has not seen the one before yet
 	}
-	return true, nil
+	return !same, stream.Unsubscribed(), nil
 }
 
 // events returns those of the present stream; nil if there is none.

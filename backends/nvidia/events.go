@@ -27,8 +27,10 @@ func (s source) monitor(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.b.conn.subscribed:
-			events = s.b.conn.events()
-			continue
+			waiting, scan = s.drain(events, waiting, nil)
+			if events = s.b.conn.events(); scan == nil {
+				continue
+			}
 		case <-s.b.mps.Changed():
 			scan = func(engine.Known) { /* list again */ }
 		case <-retry:
@@ -38,12 +40,11 @@ func (s source) monitor(ctx context.Context) {
 				events, scan = nil, engine.Known.ScanNow
 				break
 			}
-			for ; ok; e, ok = next(events) {
-				var fault bool
-				if fault, scan = s.sort(e, scan); fault {
-					waiting = append(waiting, e)
-				}
+			var fault bool
+			if fault, scan = s.sort(e, nil); fault {
+				waiting = append(waiting, e)
 			}
+			waiting, scan = s.drain(events, waiting, scan)
 		}
 		// What was received is not lost when other settings apply meanwhile.
 		if waiting = s.take(waiting); len(waiting) > 0 {
@@ -55,13 +56,22 @@ func (s source) monitor(ctx context.Context) {
 	}
 }
 
-// next returns an event that is waiting, if there is one.
-func next(events <-chan driver.Event) (e driver.Event, ok bool) {
-	select {
-	case e, ok = <-events:
-	default:
+// drain receives what a stream has sent, and adds what may be a fault to waiting. It returns the scan that is necessary then.
+func (s source) drain(events <-chan driver.Event, waiting []driver.Event, scan func(engine.Known)) ([]driver.Event, func(engine.Known)) {
+	for {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				return waiting, scan
+			}
+			var fault bool
+			if fault, scan = s.sort(e, scan); fault {
+				waiting = append(waiting, e)
+			}
+		default:
+			return waiting, scan
+		}
 	}
-	return e, ok
 }
 
 // sort reports whether an event may be a fault, and which scan is necessary after it and those before.

@@ -21,6 +21,8 @@ import (
 const (
 	// retry is the pause before the next scan while the driver, or a device node, is not there.
 	retry = time.Second
+	// waiting is that while a GPU sends no events, or has still to join its fabric.
+	waiting = 5 * time.Second
 	// atOnce, as Scan.Next, requests the next scan at once.
 	atOnce = time.Nanosecond
 	// exitRestart is the exit status of a process that the core must start again.
@@ -65,9 +67,17 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 		found.Next = atOnce
 	case slices.ContainsFunc(found.Units, lacksNode) || slices.ContainsFunc(problems, func(p engine.Problem) bool { return p.Lost }):
 		found.Next = retry
+	case slices.ContainsFunc(found.Units, func(u engine.Unit) bool { return read.waits(readingOf(u)) }):
+		found.Next = waiting
 	}
 	s.want(found.Units)
 	return found
+}
+
+// waits reports whether no event reports the next state of a GPU that answers.
+func (s snapshot) waits(r reading) bool {
+	err := s.unregistered[r.UUID]
+	return r.Err == nil && (r.Fabric.Waits() && !r.MIGEnabled || err != nil && !errors.Is(err, driver.ErrNotSupported))
 }
 
 // lacksNode reports whether something is missing of which no event reports that it is there.
@@ -82,8 +92,9 @@ type snapshot struct {
 	number, loads uint64
 	mismatched    []gpu.Mismatch
 	set           *edits.Set
-	// isNew: the subscription to events is new.
-	isNew bool
+	// isNew: the subscription to events is new. unregistered is why GPUs send no events, by UUID.
+	isNew        bool
+	unregistered map[string]error
 }
 
 // read opens the driver if it is not open, reads the GPUs and makes the container edits.
@@ -104,7 +115,7 @@ func (s source) read(known []gpu.Reading) (r snapshot, err error) {
 		if s.b.conn.reopen(r.mismatched) {
 			continue
 		}
-		if r.isNew, err = s.b.conn.subscribe(r.Snapshot); err != nil {
+		if r.isNew, r.unregistered, err = s.b.conn.subscribe(r.Snapshot); err != nil {
 			return r, err
 		}
 		r.set = begun.Make(&r.Snapshot)

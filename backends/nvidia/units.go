@@ -67,6 +67,10 @@ func (s source) list(read snapshot, gpus []gpu.Reading, known []engine.Unit) (fo
 	for _, g := range gpus {
 		g.Began, g.Number, g.Loads = read.began, read.number, read.loads
 		r := reading{Reading: g, versions: versions{read.DriverVersion, read.CUDAVersion}, links: links[g.UUID], problems: append(fabric(g.GPU), pendingMode(g.GPU)...)}
+		if err := read.unregistered[g.UUID]; err != nil && g.Err == nil {
+			r.problems = append(r.problems, g.UUID+": the driver sends no events of the GPU, so its XIDs are missed, and faults are found by "+
+				"reading it alone; this is tried again at each scan: "+err.Error())
+		}
 		found.Units = append(found.Units, l.unit(&r, profiles))
 	}
 	s.forgetPartitions(read.GPUs, found.Units)
@@ -132,9 +136,7 @@ func fabric(g driver.GPU) []string {
 	case f.Err != nil:
 		return []string{g.UUID + ": the GPU did not join its NVLink fabric, so it has no NVLinks to other GPUs: " + f.Err.Error() +
 			"; see the log of the fabric manager, then reset the GPU"}
-	case !f.Joined():
-		return []string{g.UUID + ": the GPU has not joined its NVLink fabric yet (" + f.State +
-			"), and CUDA programs may fail until it has: is nvidia-fabricmanager running?"}
+	case f.Waits() && !g.MIGEnabled: // a fault of the GPU
 	case g.Condition.FabricLimited != nil && *g.Condition.FabricLimited:
 		return []string{g.UUID + ": the GPU's NVLink fabric has limited capacity: see nvidia-smi -q (Fabric)"}
 	}

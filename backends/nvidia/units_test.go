@@ -159,8 +159,8 @@ func TestAttributesOfClaims(t *testing.T) {
 	}
 }
 
-// Verifies that a GPU whose NVLink fabric is faulty stays healthy, since it can be used
-// without its peers, and that the problem is reported. The GPU has the attributes of its fabric
+// Verifies that a GPU whose NVLink fabric failed stays healthy, since it can be used
+// without its peers, and that the problem is reported; and that one that has not joined yet is unhealthy. The GPU has the attributes of its fabric
 // once it has joined, not before.
 func TestFabric(t *testing.T) {
 	joined := driver.Fabric{State: "completed", ClusterUUID: "c", Clique: 3}
@@ -169,11 +169,13 @@ func TestFabric(t *testing.T) {
 		gpu  driver.GPU
 		want string // part of the problem; "" for no problem
 		in   bool   // it has the fabric's attributes
+		code string // of its fault
 	}{
 		"no fabric":          {gpu: driver.GPU{}},
 		"joined":             {gpu: driver.GPU{Fabric: &joined, Condition: driver.Condition{FabricLimited: new(false)}}, in: true},
 		"limited capacity":   {gpu: driver.GPU{Fabric: &joined, Condition: driver.Condition{FabricLimited: new(true)}}, want: "limited capacity", in: true},
-		"not joined":         {gpu: driver.GPU{Fabric: &waiting}, want: "not joined its NVLink fabric yet (in-progress)"},
+		"not joined":         {gpu: driver.GPU{Fabric: &waiting}, code: "fabric-not-ready"},
+		"not joined, in MIG": {gpu: driver.GPU{Fabric: &waiting, MIGEnabled: true, MIGPending: true}},
 		"failed to join":     {gpu: driver.GPU{Fabric: &driver.Fabric{State: "completed", Err: driver.ErrFailed}}, want: "did not join its NVLink fabric"},
 		"GPU without answer": {gpu: driver.GPU{Fabric: &waiting, Err: driver.ErrLost}},
 	} {
@@ -184,8 +186,8 @@ func TestFabric(t *testing.T) {
 				c.want != "" && (len(problems) != 1 || !strings.HasPrefix(problems[0], uuidA+": ") || !strings.Contains(problems[0], c.want)) {
 				t.Errorf("problems are %q, want %q", problems, c.want)
 			}
-			if state := devices[0].GetHealth().GetState(); c.gpu.Err == nil && state != backendv1.HealthState_HEALTH_STATE_HEALTHY {
-				t.Errorf("the GPU is %v, want healthy", devices[0].GetHealth())
+			if h := devices[0].GetHealth(); c.gpu.Err == nil && h.GetCode() != c.code {
+				t.Errorf("the GPU is %v, want %q", h, c.code)
 			}
 			manifests.Declared(t, manifests.Load(t, "manifest.yaml"), "{}")(devices)
 			for _, name := range []string{"fabricCluster", "fabricClique"} {

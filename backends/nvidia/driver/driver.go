@@ -117,6 +117,9 @@ type Fabric struct {
 // not valid, whatever the driver returns. It may be called on nil.
 func (f *Fabric) Joined() bool { return f != nil && f.State == "completed" && f.Err == nil }
 
+// Waits reports whether the GPU has still to join the fabric: CUDA cannot be initialized before that. It may be called on nil.
+func (f *Fabric) Waits() bool { return f != nil && f.State != "completed" }
+
 // Condition is what a GPU reports about its own health. Nil: the GPU or the driver
 // does not support it.
 type Condition struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -73,8 +74,14 @@ const (
 	codeReset = "reset-required"
 )
 
-// conditions returns the faults in the GPU's last values, apart from those that events reported.
+// cools is how long a GPU that was too hot must not be so again.
+const cools = time.Minute
+
+// conditions returns the faults in the GPU's last values, apart from those that events reported; none if all checks are off.
 func (m *Memory) conditions(table *xid.Table) []*sdk.Health {
+	if table.Off() {
+		return nil
+	}
 	var all []*sdk.Health
 	add := func(when bool, code string, recovery sdk.Recovery, message string) {
 		if when {
@@ -98,8 +105,19 @@ func (m *Memory) conditions(table *xid.Table) []*sdk.Health {
 		"the caches had more uncorrectable errors than NVIDIA's threshold: run NVIDIA's field diagnostic, and replace the GPU if that recommends it")
 	add(is(c.FabricUnhealthy), "fabric-unhealthy", sdk.RecoverySelf,
 		"the driver reports that the GPU's NVLink fabric is unhealthy: see nvidia-smi -q (Fabric) and the log of the fabric manager")
-	add(is(c.Overheated), "overheated", sdk.RecoverySelf,
+	if f := m.Fabric; m.Err == nil && f.Waits() && !m.MIGEnabled {
+		add(true, "fabric-not-ready", sdk.RecoverySelf, "the GPU has not joined its NVLink fabric yet ("+f.State+
+			"), and CUDA programs fail until it has (error 802): is nvidia-fabricmanager running?")
+	}
+	add(!m.hot.IsZero() && m.Began.Sub(m.hot) < cools, "overheated", sdk.RecoverySelf,
 		"the hardware slows the GPU down because of heat: check fans, airflow and the room; the fault is cleared when the GPU has cooled down")
+	// What runs goes on, on memory that is still good: only new holders would be interrupted by the reset.
+	pending := len(all)
+	defer func() {
+		for _, h := range all[pending:] {
+			h.Reach = sdk.ReachNewHolders
+		}
+	}()
 	const reset = "reset the GPU (nvidia-smi --gpu-reset) when nothing uses it"
 	add(is(c.RemapPending), "row-remap-pending", sdk.RecoveryReset, "memory rows are to be remapped: "+reset)
 	add(is(c.RetiredPending), "page-retirement-pending", sdk.RecoveryReset, "memory pages are to be retired: "+reset)

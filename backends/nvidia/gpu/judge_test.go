@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -179,10 +180,15 @@ func (r Reading) at(began time.Time) Reading {
 // Verifies that values that were read can be faults, and that the gravest fault is reported.
 func TestConditions(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
+	off, err := xid.New("xid", xid.Settings{}, xid.Environment{Disable: "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	yes, reset := true, driver.RecoveryReset
 	for name, c := range map[string]struct {
 		condition driver.Condition
 		err       error
+		fabric    string
 		code      string
 	}{
 		"remapping pending":       {condition: driver.Condition{RemapPending: &yes}, code: "row-remap-pending"},
@@ -193,6 +199,9 @@ func TestConditions(t *testing.T) {
 		"caches with many errors": {condition: driver.Condition{SRAMExceeded: &yes}, code: "sram-threshold-exceeded"},
 		"unhealthy fabric":        {condition: driver.Condition{FabricUnhealthy: &yes}, code: "fabric-unhealthy"},
 		"limited fabric":          {condition: driver.Condition{FabricLimited: &yes}},
+		"fabric":                  {fabric: "in-progress", code: "fabric-not-ready"},
+		"fabric without manager":  {fabric: "not-started", code: "fabric-not-ready"},
+		"fabric that is set up":   {fabric: "completed"},
 		"heat":                    {condition: driver.Condition{Overheated: &yes}, code: "overheated"},
 		"heat, and lost memory":   {condition: driver.Condition{Overheated: &yes, RemapFailed: &yes}, code: "row-remap-failed"},
 		"a recovery action":       {condition: driver.Condition{Recovery: &reset}, code: "recovery-reset"},
@@ -201,12 +210,33 @@ func TestConditions(t *testing.T) {
 		"needs a reset":           {err: driver.ErrReset, code: "reset-required"},
 	} {
 		k := memoryOf(t, nil)
-		k.GPU.Condition, k.GPU.Err = c.condition, c.err
+		g := k.GPU
+		g.Condition, g.Err, g.MIGEnabled = c.condition, c.err, false
+		if c.fabric != "" {
+			g.Fabric = &driver.Fabric{State: c.fabric}
+		}
+		k.Take(Reading{GPU: g, Number: 1, Began: time.Now()}, table)
+		if h := k.Health(off); bad(h) {
+			t.Errorf("%s: with all checks off the GPU is %v", name, h)
+		}
+		if h, reach := k.Health(table), strings.HasSuffix(c.code, "-pending"); reach != (h.GetReach() == sdk.ReachNewHolders) {
+			t.Errorf("%s: %v, want it to reach new holders only: %v", name, h, reach)
+		}
 		if h := k.Health(table); h.GetCode() != c.code {
 			t.Errorf("%s: the GPU is %v, want %s", name, h, c.code)
 		}
 	}
-	k := memoryOf(t, nil)
+	// Heat that comes and goes is one fault until it stays away for a minute.
+	k, began := memoryOf(t, nil), time.Now()
+	for i, hot := range []bool{true, false, true, false, false, false} {
+		g := k.GPU
+		g.Condition.Overheated = &hot
+		k.Take(Reading{GPU: g, Number: uint64(i + 1), Began: began.Add(time.Duration(i) * cools / 2)}, table) //nolint:gosec // small
+		if got := bad(k.Health(table)); got != (i < 4) {
+			t.Errorf("reading %d: the GPU is %v", i, k.Health(table))
+		}
+	}
+	k = memoryOf(t, nil)
 	k.Err = driver.ErrNoAnswer
 	if h := k.Health(table); h.GetState() != backendv1.HealthState_HEALTH_STATE_UNKNOWN {
 		t.Errorf("a GPU that does not answer is %v, want unknown", h)

@@ -28,6 +28,8 @@ type Memory struct {
 	// zero if the last reading had one. answered: these readings have lasted for SelfTest.
 	wasLost, answered bool
 	answering         time.Time
+	// hot is the time of the last reading that found it too hot.
+	hot time.Time
 }
 
 // NewMemory returns an empty memory.
@@ -69,7 +71,9 @@ func (m *Memory) Take(r Reading, table *xid.Table) (initialized bool) {
 	if before := m.Loads; r.Err != nil {
 		r.Loads = before // the GPU is not initialized yet
 	}
-	m.Reading = r
+	if m.Reading = r; r.Err == nil && is(r.Condition.Overheated) {
+		m.hot = r.Began
+	}
 	m.clear()
 	return m.test(table) || initialized
 }
@@ -85,7 +89,7 @@ func (m *Memory) Renew(r Reading) {
 
 // FaultyAfter reports whether the GPU has a fault, as far as it is known after a reading that may not be taken.
 func (m *Memory) FaultyAfter(r Reading, table *xid.Table) bool {
-	after := Memory{Reading: r, faults: maps.Clone(m.faults)}
+	after := Memory{Reading: r, faults: maps.Clone(m.faults), hot: m.hot}
 	after.clear()
 	return after.Health(table).GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY
 }
