@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/accelmux/accelmux/cmd/arguments"
+	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -15,7 +16,7 @@ import (
 const (
 	defaultConfig     = "/etc/accelmux/node.yaml"
 	defaultCDIDir     = "/var/run/cdi"
-	defaultStateDir   = "/var/lib/accelmux"
+	defaultStateDir   = inventory.DefaultStateDir
 	defaultRunDir     = "/run/accelmux"
 	defaultBackendDir = "/usr/libexec/accelmux"
 )

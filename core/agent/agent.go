@@ -178,7 +178,7 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 	if a.supervisor, err = supervisor.New(supervisor.Options{
 		BackendDir: opts.BackendDir, Sink: sink{a}, Log: a.log, Timing: opts.Timing.Supervisor,
 		Plug: plug.Options{
-			RunDir: opts.RunDir, Paths: opts.HostPaths.wire(), Reaper: opts.Reaper, Launchers: opts.Launchers, OwnDir: filepath.Join(opts.StateDir, "backends"),
+			RunDir: opts.RunDir, Paths: opts.HostPaths.wire(), Reaper: opts.Reaper, Launchers: opts.Launchers, OwnDir: filepath.Join(opts.StateDir, inventory.OwnDirectories),
 			Hidden: []string{opts.StateDir, opts.KubeletDir, opts.KubeletRootDir, opts.CDIDir}, Cgroups: true,
 		},
 	}); err != nil {

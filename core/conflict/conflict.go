@@ -3,7 +3,6 @@ package conflict
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/accelmux/accelmux/core/text"
 )
 
 // Devices are IDs of the device plugin API by resource, and whether each is healthy.
@@ -224,11 +225,7 @@ func difference(before, after, kubelets map[string]bool) string {
 			continue
 		}
 		slices.Sort(p.ids)
-		text := p.what + " " + strings.Join(p.ids[:min(len(p.ids), maxNamed)], ", ")
-		if more := len(p.ids) - maxNamed; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
-		parts = append(parts, text)
+		parts = append(parts, p.what+" "+text.First(p.ids, maxNamed))
 	}
 	return strings.Join(parts, "; ")
 }

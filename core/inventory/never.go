@@ -48,7 +48,7 @@ var neverMounted = []string{"/proc/**"}
 // neverReached control the node, also where they are only read: a socket that is mounted read-only takes connections.
 var neverReached = []string{
 	// The agent's and kubelet's directories. A backend has its own below ownDirectories.
-	"/run/accelmux/**", "/var/lib/accelmux/**", "/etc/accelmux/**", "/var/lib/kubelet/**", "/etc/kubernetes/**",
+	"/run/accelmux/**", DefaultStateDir + "/**", "/etc/accelmux/**", "/var/lib/kubelet/**", "/etc/kubernetes/**",
 	"/etc/rancher/**", "/var/lib/rancher/**", "/var/lib/k0s/**",
 	// Container runtimes.
 	"/run/containerd/**", "/run/crio/**", "/run/docker.sock", "/run/docker/**", "/run/dockershim.sock", "/run/cri-dockerd.sock", "/run/podman/**", "/run/buildkit/**",
@@ -77,8 +77,14 @@ var neverWritten = []string{
 // neverSet are variables that decide which code runs, or where a container finds its API server.
 var neverSet = []string{"LD_*", "GLIBC_TUNABLES*", "KUBERNETES_*", "PATH"}
 
-// ownDirectories has a directory for each backend.
-const ownDirectories = "/var/lib/accelmux/backends/"
+// DefaultStateDir is the agent's state directory unless it is given another, and OwnDirectories is the name of the directory in
+// it that has one for each backend. Manifests and settings name the backends' files by these paths.
+const (
+	DefaultStateDir = "/var/lib/accelmux"
+	OwnDirectories  = "backends"
+
+	ownDirectories = DefaultStateDir + "/" + OwnDirectories + "/"
+)
 
 // AnyBackend is the owner of a path that the operator names: it may be in the directory of any one backend.
 const AnyBackend = "*"
