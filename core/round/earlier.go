@@ -140,7 +140,7 @@ func (e *Earlier) known(r *Round, held map[inventory.Key][]holders.Allocation) (
 			k.Devices = append(k.Devices, d)
 		}
 	}
-	slices.SortFunc(k.Devices, func(a, b resource.Device) int { return a.Device.Compare(b.Device.Key) })
+	slices.SortFunc(k.Devices, func(a, b resource.Device) int { return a.Compare(b.Key) })
 	if e.written != nil {
 		for _, b := range e.written.Backends {
 			if !lists(r.Snapshot, b.Name) && r.Profile.Backend(b.Name) != nil {
@@ -155,7 +155,7 @@ func (e *Earlier) known(r *Round, held map[inventory.Key][]holders.Allocation) (
 func (k known) stored() known {
 	k.Devices = slices.Clone(k.Devices)
 	for i, d := range k.Devices {
-		changed, h := *d.Device, d.Device.Health
+		changed, h := *d.Device, d.Health
 		changed.Health = inventory.Health{State: inventory.StateUnknown, Unread: h.Unread, UnreadSince: h.UnreadSince.Round(0)}
 		k.Devices[i] = resource.Device{Device: &changed, Resource: d.Resource}
 	}
@@ -164,7 +164,7 @@ func (k known) stored() known {
 
 func (k known) equal(o known) bool {
 	return k.BootID == o.BootID && slices.EqualFunc(k.Devices, o.Devices, func(a, b resource.Device) bool {
-		return a.Resource == b.Resource && (a.Device == b.Device || a.Device.Health.Unread == b.Device.Health.Unread && inventory.EqualButHealth(a.Device, b.Device))
+		return a.Resource == b.Resource && (a.Device == b.Device || a.Health.Unread == b.Health.Unread && inventory.EqualButHealth(a.Device, b.Device))
 	}) && slices.EqualFunc(k.Backends, o.Backends, func(a, b inventory.Backend) bool {
 		return a.Name == b.Name && reflect.DeepEqual(a.CounterSets, b.CounterSets) && slices.Equal(a.NodeLabels, b.NodeLabels)
 	})
