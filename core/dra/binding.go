@@ -22,6 +22,7 @@ import (
 	"github.com/accelmux/accelmux/core/dra/pool"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeapi"
+	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/wake"
 )
 
@@ -213,7 +214,7 @@ func (b *binder) prepare(ctx context.Context, name types.NamespacedName, c *reso
 	limited, stop := context.WithDeadlineCause(allocated, deadline, fmt.Errorf("the claim was allocated more than %s ago", slowLimit))
 	defer stop()
 	failure := d.prepareUnbound(limited, now, deadline)
-	_, again := errors.AsType[temporary](failure)
+	_, again := errors.AsType[lifecycle.TemporaryError](failure)
 	switch {
 	case allocated.Err() != nil:
 		return nil

@@ -2,6 +2,7 @@ package dra
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/supervisor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -62,22 +64,31 @@ func (f *fakeLifecycle) PrepareClaim(ctx context.Context, r lifecycle.ClaimReque
 	err, held, backend := f.err, f.held, f.backend
 	f.mu.Unlock()
 	if held != nil {
-		return held
+		return lifecycle.TemporaryError{Err: held}
 	}
-	if err = errors.Join(err, r.Taken()); err == nil && backend != nil {
+	f.record.Expect(r.Record)
+	if err == nil && backend != nil {
 		err = backend(ctx)
 	}
+	if err == nil {
+		f.mu.Lock()
+		f.prepared = append(f.prepared, r)
+		f.mu.Unlock()
+		for i := range r.Record.Devices {
+			r.Record.Devices[i].Edits = json.RawMessage(`{"env":["A=b"]}`)
+		}
+		r.Record.Prepared = true
+		if failed := f.record.Put(r.Record); failed != nil {
+			err = lifecycle.TemporaryError{Err: failed}
+		}
+	}
 	if err != nil {
-		return err
+		err = errors.Join(err, f.EndClaim(r.Record.ID()))
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.prepared = append(f.prepared, r)
-	var all []lifecycle.Definition
-	for _, d := range r.Devices {
-		all = append(all, lifecycle.Definition{Name: "mock.accelmux.io/holder=" + d.Device.ID + "::" + string(r.UID), Content: `{"env":["A=b"]}`})
+	if _, again := errors.AsType[lifecycle.TemporaryError](err); again || errors.Is(err, supervisor.ErrNotRunning) {
+		return lifecycle.TemporaryError{Err: err}
 	}
-	return r.Store(all)
+	return err
 }
 
 func (f *fakeLifecycle) RestoreDefinitions(c *holders.ClaimRecord) error {

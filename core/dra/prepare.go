@@ -2,7 +2,6 @@ package dra
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
-	"github.com/accelmux/accelmux/core/supervisor"
 )
 
 // PrepareResourceClaims implements kubeletplugin.DRAPlugin. A claim that is prepared already gets
@@ -95,7 +93,7 @@ func (d *Driver) unprepare(ctx context.Context, u types.UID) error {
 func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbound bool, limit time.Duration) (*holders.ClaimRecord, error) {
 	unlock, err := d.opts.Record.Lock(ctx, d.id(c.UID))
 	if err != nil {
-		return nil, temporary{err}
+		return nil, lifecycle.TemporaryError{Err: err}
 	}
 	defer unlock()
 	if err := context.Cause(ctx); err != nil { // an unprepare may have come since
@@ -106,7 +104,7 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbo
 	earlier := unbound && before != nil && !before.Unbound && before.BootID == d.opts.BootID
 	if earlier {
 		if err := d.opts.Unused(ctx, before); err != nil {
-			return nil, temporary{fmt.Errorf("its earlier allocation has not ended: %w", err)}
+			return nil, lifecycle.TemporaryError{Err: fmt.Errorf("its earlier allocation has not ended: %w", err)}
 		}
 	}
 	if !earlier && before != nil && before.Prepared && before.BootID == d.opts.BootID && isAllocation(before, c) {
@@ -122,7 +120,7 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbo
 	if earlier || before != nil && !isAllocation(before, c) {
 		// The API server allocates again only when no pod has the claim any more.
 		if err := d.opts.Lifecycle.EndClaim(d.id(c.UID)); err != nil {
-			return nil, temporary{fmt.Errorf("end its earlier allocation: %w", err)}
+			return nil, lifecycle.TemporaryError{Err: fmt.Errorf("end its earlier allocation: %w", err)}
 		}
 	}
 	request, err := d.request(ctx, c)
@@ -137,46 +135,16 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim, unbo
 
 // prepareRequest prepares what a claim is to get. The caller has locked the claim.
 func (d *Driver) prepareRequest(ctx context.Context, c *resourceapi.ResourceClaim, request *request, unbound bool, limit time.Duration) (*holders.ClaimRecord, error) {
-	next, taken := d.recorded(request), false
-	next.Unbound, request.Limit = unbound, limit
-	request.Taken = func() error {
-		taken = true
-		if slices.ContainsFunc(request.Devices, func(r lifecycle.ClaimDevice) bool { return r.Device.Hooks.Prepare && !r.Admin }) {
-			return written(d.opts.Record.Put(next))
-		}
-		d.opts.Record.Expect(next)
-		return nil
-	}
-	request.Store = func(definitions []lifecycle.Definition) error {
-		for i := range next.Devices {
-			definition := definitions[request.device[i]]
-			next.Devices[i].CDI, next.Devices[i].Edits = definition.Name, json.RawMessage(definition.Content)
-		}
-		next.Prepared = true
-		return written(d.opts.Record.Put(next))
-	}
+	request.Record, request.Limit = d.recorded(c, request), limit
+	request.Record.Unbound = unbound
 	err := d.opts.Lifecycle.PrepareClaim(ctx, request.ClaimRequest)
-	switch {
-	case err == nil:
-		return next, nil
-	case !taken: // the devices are not free yet
-		return nil, temporary{d.explained(ctx, err)}
+	if _, again := errors.AsType[lifecycle.TemporaryError](err); again {
+		return nil, lifecycle.TemporaryError{Err: d.explained(ctx, err)}
 	}
-	_, again := errors.AsType[temporary](err)
-	again = again || errors.Is(err, supervisor.ErrNotRunning)
-	err = errors.Join(err, d.opts.Lifecycle.EndClaim(d.id(c.UID)))
-	if again {
-		err = temporary{err}
-	}
-	return nil, err
-}
-
-// written returns the error of a write of the record.
-func written(err error) error {
 	if err != nil {
-		return temporary{err}
+		return nil, err
 	}
-	return nil
+	return request.Record, nil
 }
 
 // explained returns the error of a preparation, of a device that other claims have with what became of
@@ -203,13 +171,15 @@ func (d *Driver) explained(ctx context.Context, err error) error {
 }
 
 // recorded returns the claim as it is to be in the record, not prepared.
-func (d *Driver) recorded(r *request) *holders.ClaimRecord {
-	all := &holders.ClaimRecord{Claim: r.Claim, BootID: d.opts.BootID}
+func (d *Driver) recorded(c *resourceapi.ResourceClaim, r *request) *holders.ClaimRecord {
+	all := &holders.ClaimRecord{BootID: d.opts.BootID, Claim: holders.Claim{
+		Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name, Extended: c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true",
+	}}
 	for i, result := range r.results {
 		device := r.Devices[r.device[i]]
 		all.Devices = append(all.Devices, holders.ClaimDevice{
 			Request: result.Request, Pool: result.Pool, Name: result.Device, Backend: device.Device.Backend, ID: device.Device.ID,
-			Share: share(result), Amounts: amounts(device.Device, result), Admin: device.Admin, CDI: cdi.ClaimName(device.Device.Key, string(r.UID)), Parameters: device.Parameters,
+			Share: share(result), Amounts: amounts(device.Device, result), Admin: device.Admin, CDI: cdi.ClaimName(device.Device.Key, string(c.UID)), Parameters: device.Parameters,
 		})
 	}
 	return all
@@ -238,12 +208,7 @@ type request struct {
 
 // request returns what the claim is to get of this driver.
 func (d *Driver) request(ctx context.Context, c *resourceapi.ResourceClaim) (*request, error) {
-	r := &request{ClaimRequest: lifecycle.ClaimRequest{
-		Claim: holders.Claim{
-			Driver: d.opts.Name, UID: c.UID, Namespace: c.Namespace, Name: c.Name,
-			Extended: c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true",
-		},
-	}}
+	r := &request{}
 	indexes := map[string]int{}
 	for _, result := range c.Status.Allocation.Devices.Results {
 		if result.Driver != d.opts.Name {
@@ -339,7 +304,7 @@ func (d *Driver) allocated(ctx context.Context, result resourceapi.DeviceRequest
 	}, nil
 }
 
-var errNotReported = temporary{errors.New("its backend has not reported its devices yet")}
+var errNotReported = lifecycle.TemporaryError{Err: errors.New("its backend has not reported its devices yet")}
 
 // unusable is an error of a device that the claim cannot get, and another allocation may avoid.
 type unusable struct{ error }

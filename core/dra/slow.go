@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/lifecycle"
 )
 
 // slowLimit is how long a claim with a device that is slow to prepare may take. The scheduler, where it waits for
@@ -42,11 +43,6 @@ var errSlow = errors.New("slow to prepare")
 
 // errUnprepared ends a preparation.
 var errUnprepared = errors.New("kubelet called to unprepare it")
-
-// temporary is an error after which another try may work soon.
-type temporary struct{ error }
-
-func (t temporary) Unwrap() error { return t.error }
 
 // prepareForKubelet prepares a claim, or returns that this is in progress, or why the last attempt failed.
 func (d *Driver) prepareForKubelet(ctx context.Context, c *resourceapi.ResourceClaim) (*holders.ClaimRecord, error) {
@@ -134,7 +130,7 @@ func (d *Driver) progress(u types.UID) error {
 }
 
 func (p *preparation) inProgress() error {
-	return temporary{fmt.Errorf("a device is slow to prepare, and has been in preparation since %s: the start is tried again", p.since.Format(time.TimeOnly))}
+	return lifecycle.TemporaryError{Err: fmt.Errorf("a device is slow to prepare, and has been in preparation since %s: the start is tried again", p.since.Format(time.TimeOnly))}
 }
 
 // abandon cancels the preparation of a claim, and reports whether kubelet may have something to unprepare: not if the

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,24 +12,19 @@ import (
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // ClaimRequest is what a claim is to get of one driver.
 type ClaimRequest struct {
-	holders.Claim
+	// Record is the claim as it is to be in the record, not prepared. PrepareClaim completes and stores it.
+	Record *holders.ClaimRecord
 	// Devices are at least one, each of them once.
 	Devices []ClaimDevice
 	// Limit is how long each backend may take; 0 for the usual limit, which is that of kubelet. With a limit, a
 	// device whose preparation fails is unhealthy for a while.
 	Limit time.Duration
-	// Taken, if set, is called when the claim holds the devices, before a backend prepares them: the
-	// claim must be in the record then. An error ends the preparation.
-	Taken func() error
-	// Store, if set, is called with the definitions, in the order of the devices, before these are
-	// written: it stores them in the record, from which they can be written again. The preparation
-	// fails with its error.
-	Store func([]Definition) error
 }
 
 // ClaimDevice is a device that a claim is to get.
@@ -49,25 +45,53 @@ type ClaimDevice struct {
 	Parameters json.RawMessage
 }
 
-// Definition is the CDI definition of a device for one claim.
-type Definition struct {
-	// Name is fully qualified.
-	Name string
-	// Content has the edits as in a CDI spec file.
-	Content string
+// TemporaryError is the error of a preparation that may work soon if it is tried again: a device is not free yet, the record
+// cannot be written, or the backend does not run.
+type TemporaryError struct{ Err error }
+
+func (e TemporaryError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e TemporaryError) Unwrap() error { return e.Err }
+
+// temporary returns an error as a temporary one; nil for nil.
+func temporary(err error) error {
+	if err == nil {
+		return nil
+	}
+	return TemporaryError{Err: err}
 }
 
-// PrepareClaim takes the devices for the claim, has the backend prepare those that ask for it, and
-// writes their CDI definitions. If it fails after Taken was called, the caller must call EndClaim, which
-// releases what was prepared. It may be called again.
+// PrepareClaim takes the devices for the claim, which the caller has locked, has the backend prepare those that ask for it, and
+// writes their CDI definitions. The claim is in the record before a backend does anything for it, and is prepared there
+// before its definitions are written, which can be written again from it. If it fails, what was prepared is released. It may
+// be called again.
 func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
-	if err := l.opts.Book.TakeClaim(ctx, r.Claim, l.claimedDevices(r)); err != nil {
-		return err
+	if err := l.opts.Book.TakeClaim(ctx, r.Record.Claim, l.claimedDevices(r)); err != nil {
+		return temporary(err)
 	}
-	if r.Taken != nil {
-		if err := r.Taken(); err != nil {
-			return err
+	err := l.prepareTaken(ctx, r)
+	if err == nil {
+		return nil
+	}
+	_, again := errors.AsType[TemporaryError](err)
+	again = again || errors.Is(err, supervisor.ErrNotRunning)
+	if err = errors.Join(err, l.EndClaim(r.Record.ID())); again {
+		return temporary(err)
+	}
+	return err
+}
+
+// prepareTaken prepares devices that the claim holds.
+func (l *Lifecycle) prepareTaken(ctx context.Context, r ClaimRequest) error {
+	claims := l.opts.Book.Claims()
+	r.Record.Prepared = false
+	if slices.ContainsFunc(r.Devices, func(d ClaimDevice) bool { return d.Device.Hooks.Prepare && !d.Admin }) {
+		if err := claims.Put(r.Record); err != nil {
+			return temporary(err)
 		}
+	} else {
+		claims.Expect(r.Record) // after a crash nothing must be done for it
 	}
 	prepared, err := l.prepareDevices(ctx, r)
 	if err != nil {
@@ -81,7 +105,7 @@ func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
 			r.Devices[i].Device = &made
 		}
 	}
-	all, devices, definitions := make([]cdi.HolderDefinition, len(r.Devices)), make([]inventory.Key, len(r.Devices)), make([]Definition, len(r.Devices))
+	all, devices := make([]cdi.HolderDefinition, len(r.Devices)), make([]inventory.Key, len(r.Devices))
 	for i, d := range r.Devices {
 		joined, err := joinedIn(r, d.Request, prepared)
 		if err != nil {
@@ -92,17 +116,21 @@ func (l *Lifecycle) PrepareClaim(ctx context.Context, r ClaimRequest) error {
 			further = d.Device.AdminEdits
 		}
 		h := cdi.HolderDefinition{
-			Name: cdi.ClaimName(d.Device.Key, string(r.UID)), Device: d.Device.Key, Edits: []inventory.Edits{d.Device.Edits, further, joined},
+			Name: cdi.ClaimName(d.Device.Key, string(r.Record.UID)), Device: d.Device.Key, Edits: []inventory.Edits{d.Device.Edits, further, joined},
 		}
 		if h.Content, err = h.Encode(); err != nil {
 			return err
 		}
-		all[i], devices[i], definitions[i] = h, h.Device, Definition{h.Name, h.Content}
-	}
-	if r.Store != nil {
-		if err := r.Store(definitions); err != nil {
-			return err
+		all[i], devices[i] = h, h.Device
+		for j := range r.Record.Devices {
+			if d := &r.Record.Devices[j]; d.Key() == h.Device {
+				d.CDI, d.Edits = h.Name, json.RawMessage(h.Content)
+			}
 		}
+	}
+	r.Record.Prepared = true
+	if err := claims.Put(r.Record); err != nil {
+		return temporary(err)
 	}
 	return l.opts.Definitions.Define(all, l.liveDefinitions(devices...))
 }
@@ -219,13 +247,13 @@ func (l *Lifecycle) prepareDevices(ctx context.Context, r ClaimRequest) (map[inv
 	for len(left) > 0 {
 		first := left[0]
 		request := &backendv1.PrepareRequest{
-			Resource: r.Driver, Holder: holder(holders.Ref{Kind: holders.KindClaim, ID: string(r.UID)}), ParametersJson: first.Parameters,
+			Resource: r.Record.Driver, Holder: holder(holders.Ref{Kind: holders.KindClaim, ID: string(r.Record.UID)}), ParametersJson: first.Parameters,
 		}
 		left = slices.DeleteFunc(left, func(d ClaimDevice) bool {
 			same := d.Device.Backend == first.Device.Backend && string(d.Parameters) == string(first.Parameters)
 			if same {
 				request.Devices = append(request.Devices, &backendv1.HeldDevice{
-					Id: d.Device.ID, Shared: l.opts.Book.HeldByOthers(d.Device.Key, string(r.UID)), Capacities: d.Amounts,
+					Id: d.Device.ID, Shared: l.opts.Book.HeldByOthers(d.Device.Key, string(r.Record.UID)), Capacities: d.Amounts,
 				})
 			}
 			return same
@@ -252,7 +280,7 @@ func (l *Lifecycle) prepareTogether(ctx context.Context, r ClaimRequest, backend
 		if err != nil {
 			continue
 		}
-		if edits[key], cause = l.parseEdits(key, "claim "+r.Namespace+"/"+r.Name, response.GetEdits()[id]); cause != nil {
+		if edits[key], cause = l.parseEdits(key, "claim "+r.Record.String(), response.GetEdits()[id]); cause != nil {
 			err = fmt.Errorf("device %s: %w", key, cause)
 		}
 	}

@@ -52,18 +52,26 @@ func claimRig(t *testing.T) (*rig, *preparer, map[string]*inventory.Device) {
 
 var theClaim = holders.Claim{Driver: "mock.accelmux.io", UID: "uid-1", Namespace: "ns", Name: "gpus"}
 
+// asked is what the claim is to get.
+func asked(claim holders.Claim, devices ...ClaimDevice) ClaimRequest {
+	r := ClaimRequest{Record: &holders.ClaimRecord{Claim: claim}, Devices: devices}
+	for _, d := range devices {
+		r.Record.Devices = append(r.Record.Devices, holders.ClaimDevice{
+			Request: d.Request, Pool: "node", Name: d.Device.ID, Backend: d.Device.Backend, ID: d.Device.ID, Admin: d.Admin, CDI: cdi.ClaimName(d.Device.Key, string(claim.UID)),
+		})
+	}
+	return r
+}
+
 // Verifies that the edits of a potential device are for admin access alone: a claim for which it is made gets those of
 // what was made.
 func TestEditsOfAPotentialDevice(t *testing.T) {
 	r, _, devices := claimRig(t)
 	devices["a"].Potential = true
 	for _, admin := range []bool{false, true} {
-		var got string
-		request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices["a"], Request: "one", Admin: admin}}, Store: func(all []Definition) error {
-			got = all[0].Content
-			return nil
-		}}
-		if err := r.l.PrepareClaim(t.Context(), request); err != nil || strings.Contains(got, "V=a") != admin {
+		request := asked(theClaim, ClaimDevice{Device: devices["a"], Request: "one", Admin: admin})
+		err := r.l.PrepareClaim(t.Context(), request)
+		if got := string(request.Record.Devices[0].Edits); err != nil || strings.Contains(got, "V=a") != admin {
 			t.Errorf("with admin access %v: %s, %v", admin, got, err)
 		}
 	}
@@ -77,23 +85,18 @@ func TestPrepareClaim(t *testing.T) {
 	for _, id := range []string{"c", "d"} {
 		devices[id].AdminEdits = inventory.Edits{Env: inventory.Named(map[string]string{"ADMIN": "true", "ONE": "y"})}
 	}
-	request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{
+	request := asked(theClaim, []ClaimDevice{
 		{Device: devices["b"], Request: "one", Parameters: json.RawMessage(`{"x":1}`)},
 		{Device: devices["a"], Request: "one", Parameters: json.RawMessage(`{"x":1}`)},
 		{Device: devices["c"], Request: "two", Shared: true, Amounts: map[string]int64{"memory": 8}},
 		{Device: devices["d"], Request: "three", Admin: true},
-	}}
-	var definitions []Definition
-	request.Store = func(all []Definition) error {
-		definitions = all
-		return nil
-	}
+	}...)
 	if err := r.l.PrepareClaim(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, d := range definitions {
-		got = append(got, d.Name+" "+d.Content)
+	for _, d := range request.Record.Devices {
+		got = append(got, d.CDI+" "+string(d.Edits))
 	}
 	want := []string{
 		`mock.accelmux.io/holder=b::uid-1 {"env":["ONE=x","V=a,b"]}`,
@@ -121,11 +124,14 @@ func TestPrepareClaim(t *testing.T) {
 		}
 		return names
 	}
-	r.l.undefine([]inventory.Key{devices["d"].Key})
-	if got := defined(); len(got) != 3 || slices.Contains(got, definitions[3].Name) {
+	admin := asked(holders.Claim{Driver: theClaim.Driver, UID: "uid-3", Namespace: "ns", Name: "admin"}, ClaimDevice{Device: devices["d"], Request: "x", Admin: true})
+	if err := errors.Join(r.l.PrepareClaim(t.Context(), admin), r.l.EndClaim(admin.Record.ID())); err != nil {
+		t.Fatal(err)
+	}
+	if got := defined(); len(got) != 4 || slices.Contains(got, admin.Record.Devices[0].CDI) {
 		t.Errorf("after the end of admin access there is %q", got)
 	}
-	other := ClaimRequest{Claim: holders.Claim{UID: "uid-2", Namespace: "ns", Name: "other"}, Devices: []ClaimDevice{{Device: devices["d"], Request: "x"}, {Device: devices["a"], Request: "x"}}}
+	other := asked(holders.Claim{UID: "uid-2", Namespace: "ns", Name: "other"}, ClaimDevice{Device: devices["d"], Request: "x"}, ClaimDevice{Device: devices["a"], Request: "x"})
 	if err := r.l.PrepareClaim(t.Context(), other); err == nil || !strings.Contains(err.Error(), "claim ns/gpus has it") || r.book.Held(devices["d"].Key) {
 		t.Errorf("the device of another claim: %v", err)
 	}
@@ -136,7 +142,7 @@ func TestPrepareClaim(t *testing.T) {
 func TestPrepareClaimFails(t *testing.T) {
 	r, p, devices := claimRig(t)
 	p.err = errors.New("no such program")
-	request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices["a"], Request: "one"}, {Device: devices["b"], Request: "one"}}}
+	request := asked(theClaim, ClaimDevice{Device: devices["a"], Request: "one"}, ClaimDevice{Device: devices["b"], Request: "one"})
 	err := r.l.PrepareClaim(t.Context(), request)
 	if err == nil || !strings.Contains(err.Error(), "backend mock could not prepare [a b]") || !strings.Contains(err.Error(), "no such program") {
 		t.Errorf("the error is %v", err)
@@ -166,7 +172,7 @@ func TestPrepareClaimFails(t *testing.T) {
 	if err := <-next; err != nil {
 		t.Errorf("the next attempt: %v", err)
 	}
-	request.Store = func([]Definition) error { return errors.New("disk full") }
+	r.full = true
 	if err := r.l.PrepareClaim(t.Context(), request); err == nil || !strings.Contains(err.Error(), "disk full") {
 		t.Errorf("a claim that is not stored: %v", err)
 	}
@@ -194,7 +200,7 @@ func TestMadeDevicesAreReleasedFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	prepare := func(ctx context.Context, device string) error {
-		return r.l.PrepareClaim(ctx, ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices[device], Request: "one"}}})
+		return r.l.PrepareClaim(ctx, asked(theClaim, ClaimDevice{Device: devices[device], Request: "one"}))
 	}
 	if err := prepare(t.Context(), "c"); err != nil {
 		t.Errorf("a device that can exist beside it: %v", err)
@@ -235,7 +241,7 @@ func TestEndOfAClaimIsStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, _, devices := claimRig(t)
 			devices["a"].Hooks = tc.hooks
-			if err := r.l.PrepareClaim(t.Context(), ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices["a"], Request: "one"}}}); err != nil {
+			if err := r.l.PrepareClaim(t.Context(), asked(theClaim, ClaimDevice{Device: devices["a"], Request: "one"})); err != nil {
 				t.Fatal(err)
 			}
 			if tc.gone {
@@ -255,17 +261,7 @@ func TestEndOfAClaimIsStored(t *testing.T) {
 // were started with, also where the devices have other edits now; and that its end removes them.
 func TestRestoreClaim(t *testing.T) {
 	r, _, devices := claimRig(t)
-	request := ClaimRequest{Claim: theClaim, Devices: []ClaimDevice{{Device: devices["a"], Request: "one"}}}
-	var definitions []Definition
-	recorded := func(id string, d Definition) *holders.ClaimRecord {
-		return &holders.ClaimRecord{Claim: theClaim, Prepared: true, Devices: []holders.ClaimDevice{
-			{Request: "one", Pool: "node", Name: id, Backend: "mock", ID: id, CDI: d.Name, Edits: json.RawMessage(d.Content)},
-		}}
-	}
-	request.Store = func(all []Definition) error {
-		definitions = all
-		return r.book.Claims().Put(recorded("a", all[0]))
-	}
+	request := asked(theClaim, ClaimDevice{Device: devices["a"], Request: "one"})
 	if err := r.l.PrepareClaim(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
@@ -278,13 +274,15 @@ func TestRestoreClaim(t *testing.T) {
 	if err := r.l.RestoreDefinitions(r.book.Claims().Get(theClaim.Driver, theClaim.UID)); err != nil {
 		t.Fatal(err)
 	}
+	was := request.Record.Devices[0]
 	if !r.book.Held(devices["a"].Key) {
 		t.Error("the device is not held")
 	}
-	if defined := r.store.Definitions(); len(defined) != 1 || defined[0].Name != definitions[0].Name || !strings.Contains(definitions[0].Content, defined[0].Edits.Env[0]) {
-		t.Errorf("defined are %v, want %v", defined, definitions[0])
+	if defined := r.store.Definitions(); len(defined) != 1 || defined[0].Name != was.CDI || !strings.Contains(string(was.Edits), defined[0].Edits.Env[0]) {
+		t.Errorf("defined are %v, want %v", defined, was)
 	}
-	refused := recorded("b", Definition{definitions[0].Name, `{"deviceNodes":[{"path":""}]}`})
+	refused := asked(theClaim, ClaimDevice{Device: devices["b"], Request: "one"}).Record
+	refused.Devices[0].Edits = json.RawMessage(`{"deviceNodes":[{"path":""}]}`)
 	if err := r.l.RestoreDefinitions(refused); err == nil || len(r.store.Definitions()) != 1 {
 		t.Errorf("a definition that runtimes refuse: %v", err)
 	}

@@ -33,6 +33,7 @@ func TestDeviceThatCannotBePrepared(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- r.l.Run(ctx) }()
+		go func() { ended <- r.book.Run(ctx) }()
 		faults := func() map[inventory.Key]health.Fault {
 			synctest.Wait()
 			return r.l.Faults(&health.View{})
@@ -41,7 +42,7 @@ func TestDeviceThatCannotBePrepared(t *testing.T) {
 			t.Helper()
 			before := changed.Load()
 			p.err = err
-			if got := r.l.PrepareClaim(ctx, ClaimRequest{Claim: theClaim, Limit: time.Minute, Devices: []ClaimDevice{{Device: devices["a"], Request: "one"}, {Device: devices["d"], Request: "two", Admin: true}}}); (got == nil) != (err == nil) {
+			if got := r.l.PrepareClaim(ctx, limited(time.Minute, ClaimDevice{Device: devices["a"], Request: "one"}, ClaimDevice{Device: devices["d"], Request: "two", Admin: true})); (got == nil) != (err == nil) {
 				t.Fatalf("%v, want %v", got, err)
 			}
 			if changed.Load() == before {
@@ -79,7 +80,7 @@ func TestDeviceThatCannotBePrepared(t *testing.T) {
 			t.Errorf("the failures before one that worked count: %v", f)
 		}
 		cancel()
-		if err := <-ended; err != nil {
+		if err := errors.Join(<-ended, <-ended); err != nil {
 			t.Error(err)
 		}
 	})
@@ -103,11 +104,18 @@ func TestFailuresThatBlameNoDevice(t *testing.T) {
 	} {
 		r, p, devices := claimRig(t)
 		p.err = c.err
-		if err := r.l.PrepareClaim(c.ctx, ClaimRequest{Claim: theClaim, Limit: c.limit, Devices: []ClaimDevice{{Device: devices["a"], Request: "one"}}}); err == nil {
+		if err := r.l.PrepareClaim(c.ctx, limited(c.limit, ClaimDevice{Device: devices["a"], Request: "one"})); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		if all := r.l.Faults(&health.View{}); len(all) > 0 {
 			t.Errorf("%s: the faults are %v", name, all)
 		}
 	}
+}
+
+// limited is what the claim is to get within the limit.
+func limited(limit time.Duration, devices ...ClaimDevice) ClaimRequest {
+	r := asked(theClaim, devices...)
+	r.Limit = limit
+	return r
 }

@@ -2,8 +2,10 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
@@ -39,7 +42,9 @@ type rig struct {
 	backend *backend
 	round   *round.Round
 	// changed counts calls of Options.Changed.
-	changed  int
+	changed int
+	// full: no claim can be stored.
+	full     bool
 	bookPath string
 }
 
@@ -60,7 +65,13 @@ func (r *rig) open(t *testing.T) {
 	var err error
 	if r.book, err = holders.Open(holders.Options{
 		Path: r.bookPath, BootID: "boot", Kubelet: podresources.New(podresources.Options{Socket: "/nowhere"}),
-		Resolve:       func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
+		Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
+		Disk: checkpoint.Writer{Before: func(_ checkpoint.Op, path string) error {
+			if r.full && strings.Contains(path, "claims") {
+				return errors.New("disk full")
+			}
+			return nil
+		}},
 		ResetAfterUse: func(key inventory.Key) bool { return r.round.ResetsAfterUse(key) },
 	}); err != nil {
 		t.Fatal(err)
