@@ -131,7 +131,7 @@ func (s source) take(events []driver.Event) (strange []driver.Event) {
 				}
 				continue
 			}
-			if note := memoryOf(u, s.cfg).Event(e, s.cfg.table); note != "" {
+			if note := memoryOf(u, s.cfg).Event(e, s.cfg.checks); note != "" {
 				s.b.log.Info("the event is no fault of the GPU", "device", u.Unit.ID, "reason", note)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/edits"
+	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/nvidia/labels"
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/nvidia/reset"
@@ -19,9 +20,11 @@ import (
 
 // settings are the node's configuration; README.md is the reference.
 type settings struct {
-	MIG   migSettings    `json:"mig"`
-	XID   xid.Settings   `json:"xid"`
-	Edits edits.Settings `json:"edits"`
+	MIG migSettings  `json:"mig"`
+	XID xid.Settings `json:"xid"`
+	// Health has what of a GPU other than XIDs is no fault.
+	Health healthSettings `json:"health"`
+	Edits  edits.Settings `json:"edits"`
 	// Prepare are the steps before a container starts.
 	Prepare prepareSettings `json:"prepare"`
 	// Reset is how GPUs are reset.
@@ -44,6 +47,11 @@ type migSettings struct {
 	Strategy strategy `json:"strategy"`
 	// StateFile has the MIG devices that Prepare made, with the strategy dynamic.
 	StateFile string `json:"stateFile"`
+}
+
+type healthSettings struct {
+	// Ignore are codes of [gpu.Codes].
+	Ignore []string `json:"ignore"`
 }
 
 // defaultStateFile is in the state directory of the chart and the packages.
@@ -110,7 +118,7 @@ type config struct {
 	// Prepare made.
 	stateFile string
 	made      *made.Record
-	table     *xid.Table
+	checks    gpu.Checks
 	maker     *edits.Maker
 	mps       *mps.Config // nil if GPUs are not shared
 	slicing   *slicing    // nil if the length of time slices is not set
@@ -130,8 +138,12 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 	}
 	var errs sdk.FieldErrors
 	cfg := &config{strategy: s.MIG.Strategy, host: host, rescan: errs.Between("rescan", s.Rescan, minRescan, maxRescan), prepare: s.Prepare}
+	cfg.checks.Ignore = map[string]bool{}
+	for _, code := range s.Health.Ignore {
+		cfg.checks.Ignore[code] = true
+	}
 	var err error
-	if cfg.table, err = xid.New("xid", s.XID, xid.Environment{Disable: getenv(xid.EnvDisable), Enable: getenv(xid.EnvEnable)}); err != nil {
+	if cfg.checks.Table, err = xid.New("xid", s.XID, xid.Environment{Disable: getenv(xid.EnvDisable), Enable: getenv(xid.EnvEnable)}); err != nil {
 		errs = append(errs, fieldErrors(err)...)
 	}
 	if cfg.maker, err = edits.New("edits", s.Edits, host, log); err != nil {

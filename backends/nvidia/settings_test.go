@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/nvidia/gpu"
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
@@ -61,12 +62,18 @@ func TestSettings(t *testing.T) {
 		`{"edits": {"driverRoot": "/no/such/directory"}}`:                                                               "edits.driverRoot ",
 		`{"edits": {"disabledHooks": ["A B"]}}`:                                                                         "edits.disabledHooks[0]",
 		`{"edits": {"imex": {"channels": [-1]}}}`:                                                                       "edits.imex.channels[0]",
+		`{"health": {"ignore": ["to-hot"]}}`:                                                                            "health.ignore[0]",
 		`{"prepare": {"leftovers": "fail"}}`:                                                                            "prepare.leftovers ", // not in the host's PID namespace
 		`{"prepare": {"maxMemoryUsedMiB": -1}}`:                                                                         "prepare.maxMemoryUsedMiB",
 		`{"reset": {"method": "hammer"}}`:                                                                               "reset.method",
 		`{"reset": {"tool": "nvidia-smi"}}`:                                                                             "reset.tool",
 		`{"reset": {"tool": "/../bin/nvidia-sm"}}`:                                                                      "reset.tool",
 	})
+	for _, code := range gpu.Codes {
+		if n := strings.Count(settingsSchema, `"`+code+`"`); n != 1 {
+			t.Errorf("the schema has the code %s %d times", code, n)
+		}
+	}
 	sdktest.Defaults(t, settingsSchema, map[string]string{
 		"mig.stateFile": defaultStateFile, "timeSlicing.stateFile": defaultTimeSliceFile, "mps.dir": mps.DefaultDir,
 	})

@@ -188,7 +188,7 @@ func (s source) want(found []engine.Unit) {
 			memories[u.Unit.ID] = memoryOf(u, s.cfg)
 			if found == nil {
 				r := memories[u.Unit.ID].Reading
-				sharing.add(gpus, r, memories[u.Unit.ID].FaultyAfter(r, s.cfg.table))
+				sharing.add(gpus, r, memories[u.Unit.ID].FaultyAfter(r, s.cfg.checks))
 			}
 		}
 		for _, u := range found {
@@ -196,7 +196,7 @@ func (s source) want(found []engine.Unit) {
 			if m == nil {
 				m = gpu.NewMemory()
 			}
-			sharing.add(gpus, r, m.FaultyAfter(r, s.cfg.table))
+			sharing.add(gpus, r, m.FaultyAfter(r, s.cfg.checks))
 		}
 	}); err == nil {
 		s.b.mps.Want(sharing.config.Plan(gpus))

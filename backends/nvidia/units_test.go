@@ -69,7 +69,7 @@ func listOf(t *testing.T, s strategy, gpus ...driver.GPU) ([]*sdk.Device, []stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := &config{strategy: s, table: table}
+	cfg := &config{strategy: s, checks: gpu.Checks{Table: table}}
 	var readings []gpu.Reading
 	for _, g := range gpus {
 		readings = append(readings, gpu.Reading{}.Next(g, t.TempDir()))

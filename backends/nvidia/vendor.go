@@ -47,7 +47,7 @@ func (m *memory) take(u *engine.KnownUnit, r gpu.Reading, cfg *config) {
 	if m.renewals != u.Renewals() {
 		m.Renew(r)
 	}
-	if m.Take(r, cfg.table) {
+	if m.Take(r, cfg.checks) {
 		u.EndReset()
 		m.Renew(r)
 	}
@@ -65,7 +65,7 @@ const (
 // GPU in MIG mode is listed as a whole, it shows the faults of its MIG devices.
 func (v vendor) Faults(d *engine.KnownDevice) (own, shared *sdk.Health) {
 	m := memoryOf(d.Unit, v.cfg)
-	whole := m.Health(v.cfg.table)
+	whole := m.Health(v.cfg.checks)
 	if i := instanceOf(d.Read); i != nil {
 		return m.Instance(*i), whole
 	}

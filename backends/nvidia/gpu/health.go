@@ -18,9 +18,9 @@ func (m *Memory) Partial() *sdk.Health { return m.worst(m.hasInstance) }
 
 // Health returns the health of the whole GPU. A fault of a MIG device that does not exist any more,
 // because it was destroyed or MIG mode was switched off, is a fault of the GPU.
-func (m *Memory) Health(table *xid.Table) *sdk.Health {
+func (m *Memory) Health(checks Checks) *sdk.Health {
 	worst := m.worst(func(s scope) bool { return !m.hasInstance(s) })
-	for _, fault := range m.conditions(table) {
+	for _, fault := range m.conditions(checks) {
 		worst = sdk.Graver(worst, fault)
 	}
 	return m.concluded(worst, m.Err)
@@ -77,9 +77,28 @@ const (
 // cools is how long a GPU that was too hot must not be so again.
 const cools = time.Minute
 
+// Checks are what is a fault.
+type Checks struct {
+	*xid.Table
+	// Ignore has the codes of faults of this package that are none.
+	Ignore map[string]bool
+}
+
+// Codes are those that can be ignored: the faults of a GPU other than XIDs.
+var Codes = []string{
+	codeGone, codeLost, codeReset, "recovery-reset", "recovery-reboot", "recovery-drain-p2p", "recovery-drain-and-reset", "recovery-imex",
+	"recovery-bus-reset", "row-remap-failed", "memory-unrepairable", "sram-threshold-exceeded", "fabric-unhealthy", "fabric-not-ready",
+	"overheated", "row-remap-pending", "page-retirement-pending", "repair-pending",
+	string(driver.EventECC), string(driver.EventRetirementFailed), string(driver.EventFatalPoison), string(driver.EventUnavailable),
+}
+
 // conditions returns the faults in the GPU's last values, apart from those that events reported; none if all checks are off.
-func (m *Memory) conditions(table *xid.Table) []*sdk.Health {
-	if table.Off() {
+func (m *Memory) conditions(checks Checks) []*sdk.Health {
+	return slices.DeleteFunc(m.allConditions(checks), func(h *sdk.Health) bool { return checks.Ignore[h.GetCode()] })
+}
+
+func (m *Memory) allConditions(checks Checks) []*sdk.Health {
+	if checks.Off() {
 		return nil
 	}
 	var all []*sdk.Health
@@ -96,7 +115,7 @@ func (m *Memory) conditions(table *xid.Table) []*sdk.Health {
 		add(errors.Is(err, driver.ErrReset), codeReset, sdk.RecoveryReset, err.Error())
 	}
 	c := m.Condition
-	if demand := table.Demand(c.Recovery); demand != nil {
+	if demand := checks.Demand(c.Recovery); demand != nil {
 		all = append(all, demand)
 	}
 	add(is(c.RemapFailed), "row-remap-failed", sdk.RecoveryReplacement, "the memory has no spare rows left: replace the GPU")

@@ -5,16 +5,15 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
 // scopeOf returns what an event affects: a MIG device, if the event is an XID that names an existing
 // one and does not affect the whole GPU; otherwise the whole GPU. Other events name no MIG device
 // (nvmlEventData_t in nvml.h). Some libraries send the instances 0 and 0 for a GPU without MIG.
-func (m *Memory) scopeOf(e driver.Event, table *xid.Table) scope {
+func (m *Memory) scopeOf(e driver.Event, checks Checks) scope {
 	named := scope{e.GPUInstance, e.ComputeInstance}
-	if e.Type == driver.EventXID && m.hasInstance(named) && !table.Lookup(e.XID).WholeGPU {
+	if e.Type == driver.EventXID && m.hasInstance(named) && !checks.Lookup(e.XID).WholeGPU {
 		return named
 	}
 	return whole
@@ -22,20 +21,20 @@ func (m *Memory) scopeOf(e driver.Event, table *xid.Table) scope {
 
 // Event takes an event of the GPU, after the reading that followed it, and stores the fault that it reports, if it is one by
 // the GPU's recovery action. note is a message for the log; "" for none.
-func (m *Memory) Event(e driver.Event, table *xid.Table) (note string) {
+func (m *Memory) Event(e driver.Event, checks Checks) (note string) {
 	if e.Time.Before(m.renewed) {
 		return "it is from before the GPU was reset, or its driver loaded again"
 	}
-	action, scope := m.recoveryAction(), m.scopeOf(e, table)
+	action, scope := m.recoveryAction(), m.scopeOf(e, checks)
 	if m.Began.Before(e.Time) {
 		action = nil // it may be from before the event
 	}
 	var health *sdk.Health
 	if e.Type == driver.EventXID {
 		m.xids.add(e.XID)
-		health, note = table.Judge(e.XID, action)
+		health, note = checks.Judge(e.XID, action)
 	} else {
-		health, note = judgeOther(e, action, table)
+		health, note = judgeOther(e, action, checks)
 	}
 	if health != nil {
 		m.answered, m.answering = false, time.Time{}
@@ -48,7 +47,7 @@ func (m *Memory) Event(e driver.Event, table *xid.Table) (note string) {
 
 // judgeOther returns the fault of an event other than an XID; nil if it is none. The event is no
 // fault if the driver reports that no recovery action is needed.
-func judgeOther(e driver.Event, action *driver.RecoveryAction, table *xid.Table) (fault *sdk.Health, note string) {
+func judgeOther(e driver.Event, action *driver.RecoveryAction, checks Checks) (fault *sdk.Health, note string) {
 	kinds := map[driver.EventType]struct {
 		recovery sdk.Recovery
 		message  string
@@ -62,7 +61,7 @@ func judgeOther(e driver.Event, action *driver.RecoveryAction, table *xid.Table)
 	switch {
 	case e.Type == driver.EventPoison:
 		return nil, "poisoned data was contained: the program that used it ends, the GPU is healthy"
-	case !known || table.Off():
+	case !known || checks.Off() || checks.Ignore[string(e.Type)]:
 		return nil, ""
 	case action != nil && *action == driver.RecoveryNone:
 		return nil, kind.message + ": the driver needs no recovery action"

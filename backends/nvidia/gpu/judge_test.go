@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +12,13 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-func tableOf(t *testing.T, s xid.Settings) *xid.Table {
+func tableOf(t *testing.T, s xid.Settings) Checks {
 	t.Helper()
 	table, err := xid.New("xid", s, xid.Environment{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return table
+	return Checks{Table: table}
 }
 
 // memoryOf returns the memory of a GPU in MIG mode with two MIG devices.
@@ -216,8 +217,14 @@ func TestConditions(t *testing.T) {
 			g.Fabric = &driver.Fabric{State: c.fabric}
 		}
 		k.Take(Reading{GPU: g, Number: 1, Began: time.Now()}, table)
-		if h := k.Health(off); bad(h) {
+		if h := k.Health(Checks{Table: off}); bad(h) {
 			t.Errorf("%s: with all checks off the GPU is %v", name, h)
+		}
+		if h := k.Health(Checks{table.Table, map[string]bool{c.code: true}}); c.code != "" && h.GetCode() == c.code {
+			t.Errorf("%s is ignored, and the GPU is %v", name, h)
+		}
+		if c.code != "" && !slices.Contains(Codes, c.code) {
+			t.Errorf("%s cannot be ignored", c.code)
 		}
 		if h, reach := k.Health(table), strings.HasSuffix(c.code, "-pending"); reach != (h.GetReach() == sdk.ReachNewHolders) {
 			t.Errorf("%s: %v, want it to reach new holders only: %v", name, h, reach)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -63,7 +62,7 @@ func (s scope) compare(o scope) int {
 
 // Take takes a reading, unless a newer one was taken. It reports whether the GPU was initialized again since the one before:
 // the driver was loaded again, or the GPU, which was lost, has passed its self-test.
-func (m *Memory) Take(r Reading, table *xid.Table) (initialized bool) {
+func (m *Memory) Take(r Reading, checks Checks) (initialized bool) {
 	if m.UUID != "" && r.Number <= m.Number {
 		return false
 	}
@@ -75,7 +74,7 @@ func (m *Memory) Take(r Reading, table *xid.Table) (initialized bool) {
 		m.hot = r.Began
 	}
 	m.clear()
-	return m.test(table) || initialized
+	return m.test(checks) || initialized
 }
 
 // Renew records that the GPU was reset, or its driver loaded again, which removes the faults that events reported before.
@@ -88,10 +87,10 @@ func (m *Memory) Renew(r Reading) {
 }
 
 // FaultyAfter reports whether the GPU has a fault, as far as it is known after a reading that may not be taken.
-func (m *Memory) FaultyAfter(r Reading, table *xid.Table) bool {
+func (m *Memory) FaultyAfter(r Reading, checks Checks) bool {
 	after := Memory{Reading: r, faults: maps.Clone(m.faults), hot: m.hot}
 	after.clear()
-	return after.Health(table).GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY
+	return after.Health(checks).GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY
 }
 
 // clear removes the faults that events reported before the reading, if the driver requires no recovery action. Faults
@@ -110,11 +109,11 @@ const SelfTest = time.Minute
 // test continues the self-test of a GPU each time it was read, and reports whether one that was lost has passed it. The driver
 // uses a lost GPU again only after it has initialized it from the start. So a GPU that answers for SelfTest, without an error
 // event and with none of the conditions, has been initialized, as after a reload of the driver.
-func (m *Memory) test(table *xid.Table) (passed bool) {
+func (m *Memory) test(checks Checks) (passed bool) {
 	switch {
 	case errors.Is(m.Err, driver.ErrLost) || errors.Is(m.Err, driver.ErrReset) || errors.Is(m.Err, errUnlisted):
 		m.wasLost, m.answered, m.answering = true, false, time.Time{}
-	case m.Err != nil || len(m.conditions(table)) > 0:
+	case m.Err != nil || len(m.conditions(checks)) > 0:
 		m.answered, m.answering = false, time.Time{}
 	case m.answering.IsZero():
 		m.answering = m.Began
