@@ -54,7 +54,7 @@ func frontend(t *testing.T, server *apiServer, dir string) *Frontend {
 	t.Helper()
 	all := record(t, dir)
 	f := NewFrontend(Options{NodeName: node, BootID: "boot", KubeletRootDir: dir, CDIDir: filepath.Join(dir, "cdi"), Lifecycle: &fakeLifecycle{record: all}, Record: all})
-	f.linger = 0
+	f.linger = time.Second // a driver that ends does not answer any more
 	if server != nil {
 		f.opts.Client = server
 	}
