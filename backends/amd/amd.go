@@ -61,7 +61,7 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if cfg.made, err = b.record(cfg.stateFile); err != nil {
+	if cfg.made, err = b.records.Open(cfg.stateFile); err != nil {
 		return sdk.FieldErrors{{Field: "partitions.stateFile", Message: err.Error()}}
 	}
 	if b.cfg != nil && b.cfg.cured.file == cfg.health.StateFile {

@@ -10,6 +10,7 @@ import (
 	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/amd/smi"
 	"github.com/accelmux/accelmux/backends/engine"
+	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
@@ -19,8 +20,9 @@ type Backend struct {
 	log   *slog.Logger
 	seams seams
 
-	mu  sync.Mutex
-	cfg *config
+	mu      sync.Mutex
+	cfg     *config
+	records made.Files
 }
 
 // seams are what tests replace.

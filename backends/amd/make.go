@@ -11,7 +11,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/amd/reset"
 	"github.com/accelmux/accelmux/backends/engine"
-	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sysfs"
@@ -19,18 +18,6 @@ import (
 
 // madeLimit is how long the nodes of a partition may take to appear after the switch.
 const madeLimit = 10 * time.Second
-
-// record returns the record of the partitions that holders have, nil without a file. There is one of a file in a
-// process. The caller holds mu.
-func (b *Backend) record(file string) (*made.Record, error) {
-	if file == "" {
-		return nil, nil //nolint:nilnil // documented
-	}
-	if b.cfg != nil && b.cfg.stateFile == file {
-		return b.cfg.made, nil
-	}
-	return made.Open(file)
-}
 
 // makeAll has partitions exist for a holder, and returns their edits and those that the holder did not have before,
 // also with an error.

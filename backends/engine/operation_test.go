@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -136,7 +137,8 @@ func TestReset(t *testing.T) {
 // limit as the caller of the reset waits; that it could not be read is no evidence.
 func TestAwaitedAfterReset(t *testing.T) {
 	for name, silent := range map[string]func(f *fake){
-		"not read": func(f *fake) { f.unit("a").Err = errors.New("no answer") },
+		"not read":  func(f *fake) { f.unit("a").Err = errors.New("no answer") },
+		"not there": func(f *fake) { f.result.Units = nil },
 		"not found": func(f *fake) {
 			f.result.Units, f.result.Absent = nil, map[string]*sdk.Health{"a": sdk.Fault("away", sdk.RecoveryReboot, "x")}
 		},
@@ -145,6 +147,9 @@ func TestAwaitedAfterReset(t *testing.T) {
 			f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
 			run(t, time.Second, func(r *rig) {
 				r.wait("a0=")
+				if name == "not there" { // nor in sysfs, after 30 s of which it is gone
+					r.do(os.RemoveAll(r.function(f.result.Units[0])))
+				}
 				f.fail("a0", "broken", sdk.RecoveryReset)
 				r.wait("a0=broken")
 				answers := func() { f.result = Scan{Units: []Unit{unitOf("a", 1, "a0")}} }
@@ -167,8 +172,12 @@ func TestAwaitedAfterReset(t *testing.T) {
 				after = 2 * answerLimit
 				f.set(func() { f.reset = reset })
 				r.says("one that does not answer", errors.New(r.reset("a0")), "not all of the devices answer")
-				if name == "not found" {
+				switch name {
+				case "not found":
 					r.wait("a0=away")
+				case "not there":
+					r.wait("")
+					return
 				}
 				r.wait("a0=recovered")
 			}, f)

@@ -132,7 +132,7 @@ func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer)
 			continue
 		}
 		gone := !found.slots[id].occupied || replaced[known.Unit.Dir] || known.Unit.PCI != nil && occupied[known.Unit.PCI.Address]
-		if gone && found.Absent[id] == nil {
+		if gone && found.Absent[id] == nil && !known.wasReset(now) {
 			delete(r.units, id) // unplugged, and maybe another one is in its slot
 			if found.slots[id].unplugged && len(r.unplugged) < maxUnplugged {
 				r.unplugged[id] = true
@@ -281,6 +281,16 @@ func (d *KnownDevice) found(read Device, by scan, now time.Time, remember Rememb
 // awaited reports whether the device was reset and does not answer yet, for answerLimit at most.
 func (d *KnownDevice) awaited(now time.Time) bool {
 	return !d.resetAt.IsZero() && now.Before(d.resetAt.Add(answerLimit)) && !d.answers()
+}
+
+// wasReset reports whether one of the devices was reset and has not been read since, for answerLimit at most.
+func (u *KnownUnit) wasReset(now time.Time) bool {
+	for _, d := range u.devices {
+		if !d.resetAt.IsZero() && now.Before(d.resetAt.Add(answerLimit)) {
+			return true
+		}
+	}
+	return false
 }
 
 // answers reports whether the last scan found the device, and could read its unit.

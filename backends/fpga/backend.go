@@ -6,6 +6,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
@@ -15,8 +16,9 @@ type Backend struct {
 	log   *slog.Logger
 	seams seams
 
-	mu  sync.Mutex
-	cfg *config
+	mu      sync.Mutex
+	cfg     *config
+	records made.Files
 }
 
 func (b *Backend) config() *config {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
-	"github.com/accelmux/accelmux/backends/made"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
@@ -52,7 +51,7 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if cfg.made, err = b.record(cfg.StateFile); err != nil {
+	if cfg.made, err = b.records.Open(cfg.StateFile); err != nil {
 		return sdk.FieldErrors{{Field: "stateFile", Message: err.Error()}}
 	}
 	b.cfg = cfg
@@ -67,18 +66,6 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	}
 	b.Engine.Configure(set)
 	return nil
-}
-
-// record returns the record of functions that claims have, nil without a file. There is one of a file in a
-// process. The caller holds mu.
-func (b *Backend) record(file string) (*made.Record, error) {
-	if file == "" {
-		return nil, nil //nolint:nilnil // documented
-	}
-	if b.cfg != nil && b.cfg.StateFile == file {
-		return b.cfg.made, nil
-	}
-	return made.Open(file)
 }
 
 // checks has the directory of bitstreams checked before a container asks for a file.

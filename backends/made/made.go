@@ -38,6 +38,29 @@ func Open(path string) (*Record, error) {
 	return r, nil
 }
 
+// Files are the records of a process, by file, since there must be one of a file, whatever settings apply. The zero value is
+// ready. It is not safe for concurrent use.
+type Files struct{ open map[string]*Record }
+
+// Open returns the record with a file; nil without a file.
+func (f *Files) Open(path string) (*Record, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if known := f.open[path]; known != nil {
+		return known, nil
+	}
+	r, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if f.open == nil {
+		f.open = map[string]*Record{}
+	}
+	f.open[path] = r
+	return r, nil
+}
+
 // read reads the file if it is another one than before.
 func (r *Record) read() error {
 	if r.path == "" {

@@ -1,6 +1,7 @@
 package made
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -97,5 +98,17 @@ func TestZeroRecord(t *testing.T) {
 	}
 	if err := r.Put("a", "x"); err != nil || r.Holder("a") != "x" || len(r.Devices()) != 1 {
 		t.Errorf("%v, %v", err, r.Devices())
+	}
+}
+
+// There is one record of a file in a process, and none without a file.
+func TestFiles(t *testing.T) {
+	var files Files
+	path := filepath.Join(t.TempDir(), "made.json")
+	first, err := files.Open(path)
+	again, errAgain := files.Open(path)
+	none, errNone := files.Open("")
+	if err := errors.Join(err, errAgain, errNone); err != nil || first == nil || first != again || none != nil {
+		t.Errorf("the records are %p and %p, without a file %p: %v", first, again, none, err)
 	}
 }

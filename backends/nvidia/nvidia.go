@@ -36,7 +36,7 @@ type Backend struct {
 
 	mu      sync.Mutex
 	cfg     *config
-	records map[string]*made.Record // by file
+	records made.Files
 }
 
 // The optional interfaces of the backend. The engine implements Reset and Sample.
@@ -58,7 +58,7 @@ func New(exit func(code int)) *Backend {
 func newBackend(log *slog.Logger, s seams) *Backend {
 	return &Backend{
 		log: log, exit: s.exit, conn: newConnection(log, s.open), mps: mps.NewClient(log, mps.DefaultTiming()), resetter: reset.NewRunner(),
-		records: map[string]*made.Record{}, Engine: engine.New(engine.Options{
+		Engine: engine.New(engine.Options{
 			Log: log, Hardware: "GPU", Unit: "GPU", Part: "device", Listen: s.uevents, Concerns: concerns, ExclusiveReset: true,
 		}),
 	}
@@ -82,13 +82,11 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if cfg.stateFile != "" {
-		if cfg.made, err = b.record(cfg.stateFile); err != nil {
-			return sdk.FieldErrors{{Field: "mig.stateFile", Message: err.Error()}}
-		}
+	if cfg.made, err = b.records.Open(cfg.stateFile); err != nil {
+		return sdk.FieldErrors{{Field: "mig.stateFile", Message: err.Error()}}
 	}
 	if s := cfg.slicing; s != nil {
-		if s.record, err = b.record(s.StateFile); err != nil {
+		if s.record, err = b.records.Open(s.StateFile); err != nil {
 			return sdk.FieldErrors{{Field: "timeSlicing.stateFile", Message: err.Error()}}
 		}
 	}
@@ -98,18 +96,6 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 		Vendor: vendor{cfg, b}, Drivers: []engine.Driver{s}, Interval: cfg.rescan, Sysfs: host.Sysfs, Monitor: s.monitor,
 	})
 	return nil
-}
-
-// record returns the record with a file. There is one of a file in a process. The caller holds mu.
-func (b *Backend) record(file string) (*made.Record, error) {
-	if known := b.records[file]; known != nil {
-		return known, nil
-	}
-	opened, err := made.Open(file)
-	if err == nil {
-		b.records[file] = opened
-	}
-	return opened, err
 }
 
 func (b *Backend) config() *config {
