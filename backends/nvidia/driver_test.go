@@ -64,14 +64,18 @@ func (p *parts) load(string) (nvml.Interface, error) {
 	if _, err := os.Stat(p.path("dev", "nvidiactl")); err != nil {
 		return nil, driver.ErrNoDriver
 	}
-	n := 0
+	p.lib.Plug(p.nodes())
+	return p.lib, nil
+}
+
+// nodes is how many GPUs have a device node, from the first on.
+func (p *parts) nodes() (n int) {
 	for ; n < comingGPUs; n++ {
 		if _, err := os.Stat(p.path("dev", fmt.Sprint("nvidia", n))); err != nil {
 			break
 		}
 	}
-	p.lib.Plug(n)
-	return p.lib, nil
+	return n
 }
 
 // remove takes a part away, or has it back.
@@ -123,7 +127,7 @@ func (p *parts) rest(d time.Duration) {
 	p.t.Helper()
 	for d > 0 {
 		some := min(d, 30*time.Second)
-		p.During(func() { time.Sleep(some) })
+		p.During(func() { <-time.After(some) })
 		d -= some
 	}
 }

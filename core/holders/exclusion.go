@@ -19,22 +19,22 @@ type use struct {
 
 // excludes reports whether a device cannot be used in both ways at the same time:
 //
-//	                    replica    whole device    share of a claim    claim
-//	replica             no         yes             yes                 yes
-//	whole device        yes        yes (1)         yes                 yes
-//	share of a claim    yes        yes             no (2)              yes
-//	claim               yes        yes             yes                 yes (3)
+//	                 | replica | whole device | share of a claim | claim
+//	replica          | no      | yes          | yes              | yes
+//	whole device     | yes     | yes (1)      | yes              | yes
+//	share of a claim | yes     | yes          | no (2)           | yes
+//	claim            | yes     | yes          | yes              | yes (3)
 //
 // (1) Not of the same resource: kubelet gives a unit to one container at a time. (2) If there is enough for both, see
 // exceeding. (3) A claim does not exclude itself: it may be prepared again.
 func (u use) excludes(o use) bool {
 	switch {
 	case u.claim != nil && o.claim != nil:
-		return u.claim.ref() != o.claim.ref() && !(u.shared && o.shared)
+		return u.claim.ref() != o.claim.ref() && (!u.shared || !o.shared)
 	case u.claim != nil || o.claim != nil:
 		return true
 	}
-	return (u.resource != o.resource || u.replica != o.replica) && !(u.replica && o.replica)
+	return (u.resource != o.resource || u.replica != o.replica) && (!u.replica || !o.replica)
 }
 
 func (a *allocation) use(name podresources.Unit) use {
