@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// startPercent (GOGC) delays the first garbage collection to 16 MB of heap instead of
+	// startPercent (GOGC) delays the first garbage collection to 24 MB of heap instead of
 	// 4 MB. A start allocates less than that, and a collection stops all threads twice,
 	// which takes long on a node that starts all its services at once.
-	startPercent = 400
+	startPercent = 600
 	// startTime is the longest time that a start takes.
 	startTime = 10 * time.Second
 

@@ -28,7 +28,7 @@ var Section = rig.Section{
 
 const (
 	// limit is how many times the floor a start may take.
-	limit = 3
+	limit = 2
 	// rounds are the starts of each kind.
 	rounds = 41
 	// units are what each resource has.
