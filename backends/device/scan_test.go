@@ -89,6 +89,33 @@ func TestMissingClass(t *testing.T) {
 	}
 }
 
+// A scan is polled only if its kind has health, is of interfaces, USB or VFIO: 1,024 devices that have none cost nothing at rest.
+func TestUnpolled(t *testing.T) {
+	kinds := func(more string) string {
+		return `{"edits": {"groups": "none"}, "kinds": [{"name": "npu", "match": {"class": "npu"}, "edits": {"nodes": [{"path": "/dev/{name}"}]}` + more + `}]}`
+	}
+	const functions = `{"edits": {"groups": "none"}, "kinds": [{"name": "f", "match": {"pci": {"vendors": ["1234"]}}, "edits": {"env": {"F": "{name}"}}}]}`
+	const vfio = `
+		sys/bus/pci/drivers/vfio-pci/
+		sys/devices/pci0000:00/0000:00:00.0/driver -> ../../../bus/pci/drivers/vfio-pci`
+	for name, c := range map[string]struct {
+		settings, tree string
+		want           bool
+	}{
+		"no health":       {kinds(""), "", true},
+		"health":          {kinds(`, "health": [{"fault": "dead", "when": "self.text('status') != 'ALIVE'"}]`), "", false},
+		"a function":      {functions, "", true},
+		"a VFIO function": {functions, vfio, false},
+	} {
+		tree := many(t, 1)
+		tree.Change(t, c.tree)
+		_, set := on(t, tree.Host(), c.settings)
+		if scan := set.Drivers[0].Scan(nil); len(scan.Units) != 1 || scan.Unpolled != c.want {
+			t.Errorf("%s: unpolled %v, %d units, %v", name, scan.Unpolled, len(scan.Units), scan.Problems)
+		}
+	}
+}
+
 // BenchmarkPoll is what is read each second of ten devices and of as many as a backend may have.
 func BenchmarkPoll(b *testing.B) {
 	for _, n := range []int{10, 4096} {

@@ -126,6 +126,7 @@ func (s source) Scan(known []engine.Unit) engine.Scan {
 	}
 	scan.Problems = append(scan.Problems, unserved...)
 	scan.Absent = s.absent(scan.Units, known)
+	scan.Unpolled = !s.readsNetwork() && !slices.ContainsFunc(scan.Units, func(u engine.Unit) bool { return len(readingIn(u.Devices[0]).polled) > 0 })
 	return scan
 }
 

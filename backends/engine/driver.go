@@ -74,6 +74,8 @@ type Scan struct {
 	Err error
 	// Next, unless 0, is the time until the next scan if it would be later.
 	Next time.Duration
+	// Unpolled: a [Poller] would find nothing before the next scan, as no health is read in files.
+	Unpolled bool
 }
 
 // Problem is something wrong that the scan found.

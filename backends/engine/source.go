@@ -73,7 +73,7 @@ func (l *loop) poll(s *source, p Poller, found scan, last Scan) {
 // or while one has to be confirmed.
 func (s *source) polls(set *Settings) bool {
 	_, ok := s.driver.(Poller)
-	return ok && s.last.set == set && s.last.Err == nil && s.unconfirmed == 0 && s.unstable == 0
+	return ok && !s.last.Unpolled && s.last.set == set && s.last.Err == nil && s.unconfirmed == 0 && s.unstable == 0
 }
 
 // places returns the indices of the units by ID.
