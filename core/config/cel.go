@@ -187,13 +187,20 @@ func plainError(expression string, at int, message string) string {
 	if m := undeclared.FindStringSubmatch(message); m != nil {
 		name := m[1]
 		if rest := strings.TrimPrefix(after(name), "."+name); strings.HasPrefix(rest, "(") || strings.HasPrefix(expression[at:], "(") {
-			return "there is no function " + name + suggestion.DidYouMean(name, celFunctions)
+			hint := suggestion.DidYouMean(name, celFunctions)
+			if i := slices.IndexFunc(celFunctions, func(f string) bool { return f == name+"Ascii" }); i >= 0 {
+				hint = fmt.Sprintf("; did you mean %q?", celFunctions[i])
+			}
+			return "there is no function " + name + hint
 		}
 		if strings.HasSuffix(strings.TrimSpace(expression[:at]), "[") && strings.HasPrefix(after(name), "]") {
 			return fmt.Sprintf("%s is a text there: write [%q]", name, name)
 		}
 		if inBefore.MatchString(expression[:at]) && name != "device" {
 			return fmt.Sprintf("there is no name %s: texts are in quotes, and a list of them in brackets: [%q]", name, name)
+		}
+		if lower := strings.ToLower(name); lower == "true" || lower == "false" {
+			return fmt.Sprintf("there is no name %s: write %s", name, lower)
 		}
 		if comparedBefore.MatchString(expression[:at]) && name != "device" {
 			return fmt.Sprintf("there is no name %s: a text is in quotes, %q", name, name)

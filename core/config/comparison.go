@@ -49,7 +49,7 @@ type comparer struct {
 var versionParts = regexp.MustCompile(`^\d+(\.\d+){0,2}`)
 
 // textFunctions are those of texts.
-var textFunctions = []string{"startsWith", "endsWith", "contains", "matches", "lowerAscii", "upperAscii"}
+var textFunctions = []string{"startsWith", "endsWith", "contains", "matches", "lowerAscii", "upperAscii", "size"}
 
 func (c *comparer) visit(e ast.Expr) {
 	c.finder.visit(e)
@@ -78,8 +78,11 @@ func (c *comparer) visit(e ast.Expr) {
 			c.add(call.Target(), comparedWith(args[0], name))
 		}
 	default:
-		if call.IsMemberFunction() && slices.Contains(textFunctions, name) {
+		switch {
+		case call.IsMemberFunction() && slices.Contains(textFunctions, name):
 			c.add(call.Target(), Comparison{kind: "string", operator: name})
+		case name == "size" && len(args) == 1:
+			c.add(args[0], Comparison{kind: "string", operator: name})
 		}
 	}
 }
@@ -134,15 +137,26 @@ func comparedWith(e ast.Expr, operator string) Comparison {
 		kind = "int"
 	case types.Bool:
 		kind = "bool"
+	case types.Null:
+		kind = nullKind
 	}
 	return Comparison{kind: kind, operator: operator, value: fmt.Sprint(e.AsLiteral().Value())}
 }
+
+// nullKind is the kind of a comparison with null, which no attribute is.
+const nullKind = "null"
 
 // Mismatch returns what is wrong if the attribute is of a kind of a manifest; "" if nothing is, or for another kind.
 func (c Comparison) Mismatch(kind string) string {
 	names := map[string]string{"string": "a text", "int": "a whole number", "bool": "true or false", "version": "a version"}
 	if names[kind] == "" || kind == c.kind {
 		return ""
+	}
+	if c.kind == nullKind {
+		if c.operator != "==" { // which holds, for an attribute that there is
+			return ""
+		}
+		return fmt.Sprintf("%s is never null: write !has(%[1]s)", c.Reference)
 	}
 	use := "is used as true or false"
 	switch {

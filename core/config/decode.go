@@ -173,6 +173,8 @@ func (d *decoder) eachPair(n *yaml.Node, path string, visit func(key, item *yaml
 		at := FieldPath(path, key.Value)
 		first, dup := seen[key.Value]
 		switch {
+		case key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0:
+			d.fail(PositionOf(key), path, "{{ }} is for templates, which nothing fills in here")
 		case key.Kind != yaml.ScalarNode:
 			d.fail(PositionOf(key), path, "a key must be a string, this one is %s", describe(key))
 		case key.ShortTag() == mergeTag:

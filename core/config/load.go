@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -148,7 +149,11 @@ func (d *decoder) syntax(data []byte, err error) {
 	}
 	if m := unknownAnchor.FindStringSubmatch(text); m != nil {
 		line = 1 + slices.IndexFunc(rows, func(row string) bool { return strings.Contains(row, "*"+m[1]) })
-		d.fail(Position{Line: line}, "", "this is not YAML: a text that begins with * must be in quotes: %s", show("*"+m[1]))
+		d.fail(Position{Line: line}, "", "this is not YAML: *%[1]s stands for what &%[1]s marks, which is not above; a text that begins with * must be in quotes", m[1])
+		return
+	}
+	if row := slices.IndexFunc(rows, func(row string) bool { return !utf8.ValidString(row) }); row >= 0 && !bytes.ContainsFunc(data, isControl) {
+		d.fail(Position{Line: row + 1}, "", "the file is not in UTF-8 here: save it as UTF-8")
 		return
 	}
 	if strings.Contains(text, "control characters") || strings.Contains(text, "UTF-8") {
@@ -169,6 +174,9 @@ func (d *decoder) syntax(data []byte, err error) {
 	d.fail(Position{Line: line}, "", "this is not YAML: %s", plainSyntax(text))
 }
 
+// isControl reports whether a character is none of a text file.
+func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' }
+
 // plainSyntax returns what an error of the YAML library means.
 func plainSyntax(text string) string {
 	switch {
@@ -180,6 +188,8 @@ func plainSyntax(text string) string {
 		return "the field is indented as if it belonged to the one before, which has a value already"
 	case strings.HasPrefix(text, "could not find expected ':'"):
 		return "a colon is missing"
+	case strings.HasPrefix(text, "did not find expected whitespace or line break"): // after a tag
+		return "a text that begins with ! must be in quotes"
 	}
 	return text
 }

@@ -41,6 +41,8 @@ func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
 	switch {
 	case meant != "": // which is probably missing because of this error: do not report it
 		d.failed[FieldPath(path, meant)] = true
+	case path == "" && key.Value == "metadata" && slices.Contains(names, "profiles"):
+		message = `unknown field "metadata"; a node configuration has none: leave it out`
 	case slices.Contains(names, "matchLabels"):
 		hint = "; labels of nodes belong below matchLabels"
 	default:

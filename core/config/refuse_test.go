@@ -431,7 +431,7 @@ func TestSyntaxErrorLines(t *testing.T) {
 		"b: 1\na:\n- {model}/x\n":                   "node.yaml:3: this is not YAML: a text that begins with { must be in quotes",
 		"b: 1\na: {model}.example.com/x\n":          "node.yaml:2: this is not YAML: a text that begins with { must be in quotes",
 		"a: 1\nb: {c: d[\"e\"].f}\n":                "node.yaml:2: this is not YAML: within { } and [ ] a text with brackets or braces must be in quotes as a whole",
-		"a: 1\nb: *nowhere\n":                       `node.yaml:2: this is not YAML: a text that begins with * must be in quotes: "*nowhere"`,
+		"a: 1\nb: *nowhere\n":                       `node.yaml:2: this is not YAML: *nowhere stands for what &nowhere marks, which is not above; a text that begins with * must be in quotes`,
 		"a: \x00\n":                                 "node.yaml: this is not a text file: control characters are not allowed",
 	} {
 		refused(t, in, want)

@@ -7,8 +7,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/accelmux/accelmux/core/sandbox"
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // wrongType reports a node of another type than want, with how to write what was meant.
@@ -31,8 +36,10 @@ func (d *decoder) notObject(n *yaml.Node, pos Position, path string, of reflect.
 			hint = fmt.Sprintf("; a space is missing after the colon: write %s: %s", key, value)
 		case fieldFor(n.Value, of) != "":
 			hint = fmt.Sprintf("; write {%s: %s}", fieldFor(n.Value, of), n.Value)
-		case slices.Contains(mainFields, names[0]) && isString(n):
-			hint = fmt.Sprintf("; write {%s: %s}", names[0], n.Value)
+		case isString(n):
+			if value := mainValue(names[0], n.Value); value != "" {
+				hint = fmt.Sprintf("; write {%s: %s}", names[0], value)
+			}
 		}
 	}
 	subject := ""
@@ -57,17 +64,25 @@ func fieldFor(text string, of reflect.Type) string {
 // notList reports a node where a list must be, with how to write a list of one: in one of mappings, a text may have been meant
 // for the main field.
 func (d *decoder) notList(n *yaml.Node, pos Position, path string, of reflect.Type) {
+	if n.Kind == yaml.MappingNode && len(n.Content) > 0 {
+		dash, size := utf8.DecodeRuneInString(n.Content[0].Value)
+		if name := strings.TrimSpace(n.Content[0].Value[size:]); dash >= utf8.RuneSelf && unicode.Is(unicode.Pd, dash) {
+			d.fail(PositionOf(n.Content[0]), path, "the dash before %s (%U) is none for YAML: write the - of the keyboard", name, dash)
+			return
+		}
+	}
 	hint := rewrite(n, "a list")
 	switch kind := of.Kind(); {
 	case n.Kind != yaml.ScalarNode || isNull(n):
 	case kind == reflect.Struct:
 		hint = `; each entry begins with "- "`
-		if _, names := yamlFields(of); slices.Contains(mainFields, names[0]) && isString(n) {
-			hint = fmt.Sprintf("; write [{%s: %s}]", names[0], n.Value)
+		_, names := yamlFields(of)
+		if value := mainValue(names[0], n.Value); value != "" && isString(n) {
+			hint = fmt.Sprintf("; write [{%s: %s}]", names[0], value)
 		}
 	case kind == reflect.String && n.ShortTag() == boolTag:
 		hint = ""
-	case kind == reflect.String && !isString(n):
+	case kind == reflect.String && (!isString(n) || !isPlain(n.Value)):
 		hint = fmt.Sprintf("; write [%q]", n.Value)
 	case kind == reflect.Int && n.ShortTag() != intTag:
 		hint = ": it has whole numbers, as in [44]"
@@ -75,8 +90,34 @@ func (d *decoder) notList(n *yaml.Node, pos Position, path string, of reflect.Ty
 	d.fail(pos, path, "must be a list, is %s%s", describe(n), hint)
 }
 
-// mainFields are those that a text may have been meant for, where they are a mapping's first.
-var mainFields = []string{"name", "mode", "declared", "policy", "value", "sample"}
+// isPlain reports whether YAML has a text for a string without quotes.
+func isPlain(text string) bool { return isString(&yaml.Node{Kind: yaml.ScalarNode, Value: text}) }
+
+// mainFields are those that a text may have been meant for, where they are a mapping's first, with what they may be; nil for
+// any text.
+var mainFields = map[string][]string{
+	"name":     nil,
+	"value":    nil,
+	"mode":     {string(sandbox.Auto), string(sandbox.Required), string(sandbox.Off)},
+	"declared": {string(AcceptDeclared), string(RefuseDeclared)},
+	"policy":   {string(AllocateBestLinks), string(AllocateSpread), string(AllocatePack), string(AllocateNone)},
+	"sample":   {string(SampleAuto), string(SampleNever)},
+}
+
+// mainValue returns what a text means as the value of a main field; "" if the field is none, or refuses it.
+func mainValue(field, text string) string {
+	values, isMain := mainFields[field]
+	meant, isMeant := strings.CutPrefix(suggestion.Meant(text, values), "; write ")
+	switch {
+	case !isMain:
+		return ""
+	case values == nil || slices.Contains(values, text):
+		return text
+	case isMeant:
+		return meant
+	}
+	return suggestion.Closest(text, values)
+}
 
 // rewrite returns how to write a node as what is wanted; "" if that is not known.
 func rewrite(n *yaml.Node, want string) string {

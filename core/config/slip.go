@@ -68,7 +68,9 @@ var (
 	startsEntry = regexp.MustCompile(`^\s*(- |-$|[\w./-]+:( |$))`)
 	// keyOnly matches a row that may be a key without its colon.
 	keyOnly = regexp.MustCompile(`^[A-Za-z][\w.-]*( [^:#]*)?$`)
-	itemKey = regexp.MustCompile(`^(- +)*`)
+	// conflict matches what git puts around the two sides of a conflict.
+	conflict = regexp.MustCompile(`^(<{7}|={7}|>{7})($| )`)
+	itemKey  = regexp.MustCompile(`^(- +)*`)
 	// noSpace matches a row with a key whose colon no space follows, which is a text for YAML.
 	noSpace = regexp.MustCompile(`^(?:- +)*([A-Za-z][\w.-]*):([^\s:/]|/[^/])`)
 	// otherSpace matches a space of typography where YAML has one of its own, or at the end of a row: word processors and web
@@ -99,6 +101,10 @@ func (s *slipFinder) scan(row string) {
 			return
 		}
 		s.block = nil
+	}
+	if m := strings.TrimSuffix(conflict.FindString(row), " "); m != "" {
+		s.fail("%s is git's mark of a conflict: solve it", m)
+		return
 	}
 	if content == "" || content[0] == '#' || strings.HasPrefix(content, "---") {
 		return
@@ -214,6 +220,10 @@ func (s *slipFinder) values(indent int, content string, isStart bool) {
 			s.fail("a text that begins with * must be in quotes")
 		case isStart && (c == '|' || c == '>') && len(s.open) == 0:
 			s.block = &indent
+			s.notIndented(indent, c)
+			return
+		case !isStart && len(s.open) > 0 && c == '{' && content[i-1] == '$':
+			s.fail("${ } is for variables, which nothing fills in here: write the value")
 			return
 		case !isStart && len(s.open) > 0 && (c == '[' || c == '{'):
 			s.fail("within { } and [ ] a text with brackets or braces must be in quotes as a whole")
@@ -228,6 +238,10 @@ func (s *slipFinder) values(indent int, content string, isStart bool) {
 				return
 			}
 			s.open = s.open[:len(s.open)-1]
+			if next := strings.TrimLeft(rest[1:], " "); len(s.open) == 0 && next != "" && next[0] != ':' && next[0] != '#' {
+				s.fail("something follows the %q: put it on a line of its own, or all of it in quotes if it is a text", string(c))
+				return
+			}
 		case len(s.open) > 0 && c == ',':
 			isStart = true
 			continue
@@ -239,6 +253,17 @@ func (s *slipFinder) values(indent int, content string, isStart bool) {
 			continue
 		}
 		isStart = false
+	}
+}
+
+// notIndented is for a row after | or > that is not part of the text which begins there.
+func (s *slipFinder) notIndented(indent int, begins byte) {
+	next := s.row + 1
+	for next < len(s.rows) && strings.TrimSpace(s.rows[next]) == "" {
+		next++
+	}
+	if next < len(s.rows) && s.indentOf(next) <= indent && !strings.HasPrefix(strings.TrimSpace(s.rows[next]), "#") && !startsEntry.MatchString(s.rows[next]) && s.found == nil {
+		s.found = &slip{next, fmt.Sprintf("the text after %c must be indented by more than %s", begins, spaces(indent))}
 	}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -63,6 +64,9 @@ func ParseName(name string) (*NameTemplate, error) {
 	return t, t.check()
 }
 
+// twoBraces matches a placeholder of other templates.
+var twoBraces = regexp.MustCompile(`^\{\{\s*([A-Za-z0-9_]+)\s*\}\}`)
+
 // cutPart cuts the first part off a template, which must not be empty.
 func cutPart(template string) (part namePart, rest string, err error) {
 	i := strings.IndexAny(template, "{}")
@@ -75,6 +79,9 @@ func cutPart(template string) (part namePart, rest string, err error) {
 		return part, "", fmt.Errorf("a closing brace without an opening one, at %s; braces are for placeholders only", show(template))
 	}
 	inner := template[1:]
+	if m := twoBraces.FindStringSubmatch(template); m != nil {
+		return part, "", fmt.Errorf("a placeholder has one brace on each side: write {%s}", m[1])
+	}
 	end := strings.IndexAny(inner, "{}")
 	if end < 0 || inner[end] == '{' {
 		return part, "", fmt.Errorf("the placeholder that begins at %s is not closed by a brace", show(template))

@@ -201,6 +201,9 @@ func (v *validator) backend(b *Backend, at string) {
 	v.duration(at+".heartbeat", b.Heartbeat, minHeartbeat, maxHeartbeat)
 	v.duration(at+".holdover", b.Holdover, 0, maxHoldover)
 	v.duration(at+".recovery.delay", b.Recovery.Delay, 0, maxRecoveryDelay)
+	if name, isProgram := strings.CutPrefix(b.Name, "accelmux-backend-"); isProgram {
+		v.report(at+".name", "is a program's name: write %s", name)
+	}
 	oneOf(v, at+".recovery.reset", b.Recovery.Reset, ResetAuto, ResetNever)
 	oneOf(v, at+".allow.declared", b.Allow.Declared, AcceptDeclared, RefuseDeclared)
 	v.allowed(at+".allow.devices", inventory.UseNode, b.Allow.Devices, checkPattern)

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -138,7 +137,9 @@ func (e explainer) wantedWithin(node map[string]any, depth int) string {
 		return plain(value)
 	}
 	if len(alternativesOf(node)) > 0 && depth > 0 {
-		return e.either(node, depth-1)
+		if wanted := e.either(node, depth-1); wanted != anything {
+			return wanted
+		}
 	}
 	var each []string
 	for _, name := range typesOf(node) {
@@ -270,13 +271,13 @@ func (e explainer) alternatives(node map[string]any, value any, several bool) st
 	case several:
 		return "can mean several things" + about(node)
 	}
-	hint := ""
+	hint := e.hint(node, value)
 	for _, other := range alternativesOf(node) {
 		if hint == "" {
 			hint = e.hint(e.followed(other), value)
 		}
 	}
-	return "must be " + e.either(node, maxNested) + ", is " + shown(value) + hint
+	return "must be " + e.wantedWithin(node, maxNested+1) + ", is " + shown(value) + hint
 }
 
 // followed returns a part of a schema, or what it refers to.
@@ -298,6 +299,7 @@ func (e explainer) hint(node map[string]any, value any) string {
 	wants := func(name string) bool { return slices.Contains(types, name) }
 	words, isText := value.(string)
 	_, isMapping := value.(map[string]any)
+	list, isList := value.([]any)
 	switch {
 	case node["enum"] != nil:
 		var names []string
@@ -311,11 +313,15 @@ func (e explainer) hint(node map[string]any, value any) string {
 	case wants("object"):
 		return e.member(node, value)
 	case wants("array") && value != nil && !isMapping:
-		if item := e.followed(node["items"]); e.fits(item, value) {
+		if e.accepts(node, []any{value}) {
 			return "; write [" + plain(value) + "]"
 		}
 	case wants("array") && isMapping:
 		return `; each entry begins with "- "`
+	case isList && wants("string"):
+		if len(list) == 1 && e.accepts(node, list[0]) {
+			return "; write " + plain(list[0])
+		}
 	case !isText && wants("string") && node["pattern"] == nil && value != nil:
 		return "; put it in quotes"
 	case !isText && wants("string") && form(fmt.Sprint(node["pattern"])) == aDuration && value != nil:
@@ -336,7 +342,7 @@ func unquoted(words string, boolean bool) string {
 	case boolean && (lower == "true" || lower == "false"), json.Valid([]byte(words)) && !boolean:
 		return "; take the quotes away"
 	case !boolean:
-		if amount, err := resource.ParseQuantity(strings.TrimSuffix(words, "B")); err == nil {
+		if amount, err := resource.ParseQuantity(strings.TrimSuffix(words, "B")); err == nil && amount.Sign() > 0 {
 			return fmt.Sprintf("; %s is %d", words, amount.Value())
 		}
 	}
@@ -352,7 +358,7 @@ func (e explainer) member(node map[string]any, value any) string {
 	for _, isExact := range []bool{true, false} { // an enumeration that has the value, before a field that takes any text
 		for _, name := range append(textsOf(node["required"]), slices.Sorted(maps.Keys(known))...) {
 			field := e.followed(known[name])
-			if (field["enum"] != nil) == isExact && (isExact || len(known) == 1 || slices.Contains(textsOf(node["required"]), name)) && e.fits(field, value) {
+			if (field["enum"] != nil) == isExact && (isExact || len(known) == 1 || slices.Contains(textsOf(node["required"]), name)) && e.accepts(node, map[string]any{name: value}) {
 				return fmt.Sprintf("; write {%s: %s}", name, plain(value))
 			}
 		}
@@ -360,22 +366,22 @@ func (e explainer) member(node map[string]any, value any) string {
 	return ""
 }
 
-// fits reports whether a value may be what a part of a schema wants, by its type and enumeration.
-func (e explainer) fits(node map[string]any, value any) bool {
-	if values, ok := node["enum"].([]any); ok {
-		return slices.ContainsFunc(values, func(v any) bool { return plain(v) == plain(value) })
+// accepts reports whether a part of the schema accepts a value: advice is tried before it is given.
+func (e explainer) accepts(node map[string]any, value any) bool {
+	own := maps.Clone(node)
+	if root, ok := e.schema.(map[string]any); ok {
+		for _, shared := range []string{"$schema", "$defs", "definitions"} { // what references lead to
+			if of, ok := root[shared]; ok {
+				own[shared] = of
+			}
+		}
 	}
-	types := typesOf(node)
-	switch v := value.(type) {
-	case string:
-		return slices.Contains(types, "string")
-	case bool:
-		return slices.Contains(types, "boolean")
-	case json.Number:
-		_, err := strconv.ParseInt(v.String(), 10, 64)
-		return slices.Contains(types, "number") || err == nil && slices.Contains(types, "integer")
+	of, err := json.Marshal(own)
+	if err != nil {
+		return false
 	}
-	return false
+	tried, err := json.Marshal(value)
+	return err == nil && evaluate(string(of), "", tried) == nil
 }
 
 // plain returns a value as YAML has it, as far as it needs no quotes.

@@ -40,7 +40,7 @@ func Meant(got string, names []string) string {
 	switch strings.ToLower(got) {
 	case "false", "no", "off", "never", "none", "disabled":
 		on = off
-	case "true", "yes", "on", "enabled":
+	case "true", "yes", "on", "enabled", "all":
 	default:
 		return DidYouMean(got, names)
 	}
@@ -70,6 +70,13 @@ const maxListed = 40
 // there are any.
 func UnknownField(got string, names []string) string {
 	unknown := "unknown field " + text.Quote(got, maxLen)
+	if i := strings.IndexAny(got, ":="); i > 0 && slices.Contains(names, strings.TrimSpace(got[:i])) { // as in {count:2} and {count = 2}
+		unknown += fmt.Sprintf("; write %s: %s", strings.TrimSpace(got[:i]), text.Printable(strings.TrimSpace(got[i+1:]), maxLen))
+		if got[i] == ':' {
+			unknown += ", with a space"
+		}
+		return unknown
+	}
 	if len(names) == 0 {
 		return unknown + "; there are none here"
 	}
