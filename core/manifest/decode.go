@@ -78,8 +78,11 @@ type loader struct {
 	presetFiles int
 }
 
-// part is a file with its name in the manifest, "" for the manifest itself.
-type part struct{ file, name, text string }
+// part is a file with its name in the manifest, "" for the manifest itself, and the checksum of its content.
+type part struct {
+	file, name string
+	sum        [sha256.Size]byte
+}
 
 // read reads a file from an open descriptor.
 func (l *loader) read(file, name string) ([]byte, error) {
@@ -107,7 +110,7 @@ func (l *loader) read(file, name string) ([]byte, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("%s is bigger than %d bytes", file, maxFile)
 	}
-	l.content = append(l.content, part{file, name, string(data)})
+	l.content = append(l.content, part{file, name, sha256.Sum256(data)})
 	return data, nil
 }
 
@@ -115,10 +118,9 @@ func (l *loader) read(file, name string) ([]byte, error) {
 func (l *loader) sum() []byte {
 	h := sha256.New()
 	for _, p := range l.content {
-		for _, text := range []string{p.name, p.text} {
-			one := sha256.Sum256([]byte(text))
-			h.Write(one[:])
-		}
+		name := sha256.Sum256([]byte(p.name))
+		h.Write(name[:])
+		h.Write(p.sum[:])
 	}
 	return h.Sum(nil)
 }

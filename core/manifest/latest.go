@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -49,9 +50,12 @@ func again(file string, checks []Check) *Manifest {
 	}
 	now := &loader{file: file, checks: checks}
 	for _, p := range before.from.content {
-		if data, err := now.read(p.file, p.name); err != nil || string(data) != p.text {
+		if _, err := now.read(p.file, p.name); err != nil {
 			return nil
 		}
+	}
+	if !slices.Equal(now.content, before.from.content) {
+		return nil
 	}
 	// All presets are still there, so as many are the same.
 	if dir := before.from.dir; dir != "" {
