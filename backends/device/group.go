@@ -24,13 +24,8 @@ const noIOMMU = "no-iommu"
 // groupError returns why the kernel gives the IOMMU group of an object of a device, of which these are all, to no
 // container; nil for an object that is no function of VFIO. What Prepare binds to VFIO is not in the way itself.
 func (s source) groupError(o *match.Object, device []*expression.Scope) error {
-	binds := slices.ContainsFunc(s.kind.Prepare, func(step description.CompiledStep) bool { return step.Bind != nil && match.IsVFIO(step.Bind.Driver) })
-	f, err := o.Function()
-	if err != nil || f.Dir != o.Dir && !binds {
-		return nil //nolint:nilerr // an object that is no function
-	}
-	driver, err := f.Driver()
-	if err != nil {
+	f, binds, err := s.vfioFunction(o)
+	if f == nil || err != nil {
 		return err
 	}
 	var bound []string
@@ -40,8 +35,6 @@ func (s source) groupError(o *match.Object, device []*expression.Scope) error {
 				bound = append(bound, of.Name)
 			}
 		}
-	} else if !match.IsVFIO(driver) {
-		return nil
 	}
 	group, err := f.IOMMUGroup()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,6 +51,20 @@ func (s source) groupError(o *match.Object, device []*expression.Scope) error {
 		err = &groupUsedError{group.Name, others}
 	}
 	return err
+}
+
+// vfioFunction returns the function of an object that VFIO has, or, with binds, is to get by Prepare; nil for none.
+func (s source) vfioFunction(o *match.Object) (f *match.Function, binds bool, err error) {
+	binds = slices.ContainsFunc(s.kind.Prepare, func(step description.CompiledStep) bool { return step.Bind != nil && match.IsVFIO(step.Bind.Driver) })
+	f, err = o.Function()
+	if err != nil || f.Dir != o.Dir && !binds {
+		return nil, binds, nil //nolint:nilerr // an object that is no function
+	}
+	driver, err := f.Driver()
+	if err != nil || !binds && !match.IsVFIO(driver) {
+		return nil, binds, err
+	}
+	return f, binds, nil
 }
 
 // givesNoIOMMU reports whether the kind gives containers the nodes of groups without an IOMMU, which it says by their names.

@@ -27,15 +27,11 @@ func (s source) kernels(o *match.Object, device []*expression.Scope) *sdk.Health
 
 // polls reports whether a poll may find a fault of an object. Which driver a function has changes with an event, and so with a scan.
 func (s source) polls(o *match.Object) bool {
-	if len(s.kind.Health)+len(s.kind.NetDevices) > 0 || s.binds() || o.Hardware().USB {
+	if len(s.kind.Health)+len(s.kind.NetDevices) > 0 || o.Hardware().USB {
 		return true
 	}
-	f, err := o.Function()
-	if err != nil || f.Dir != o.Dir {
-		return false
-	}
-	driver, err := f.Driver()
-	return err != nil || match.IsVFIO(driver)
+	f, _, err := s.vfioFunction(o)
+	return f != nil || err != nil
 }
 
 // unauthorized returns the fault of a USB device that the node may not use, as by USBGuard: it is in sysfs,
