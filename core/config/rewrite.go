@@ -12,7 +12,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
@@ -98,10 +97,10 @@ func isPlain(text string) bool { return isString(&yaml.Node{Kind: yaml.ScalarNod
 var mainFields = map[string][]string{
 	"name":     nil,
 	"value":    nil,
-	"mode":     {string(sandbox.Auto), string(sandbox.Required), string(sandbox.Off)},
-	"declared": {string(AcceptDeclared), string(RefuseDeclared)},
-	"policy":   {string(AllocateBestLinks), string(AllocateSpread), string(AllocatePack), string(AllocateNone)},
-	"sample":   {string(SampleAuto), string(SampleNever)},
+	"mode":     textsOf(sandboxModes),
+	"declared": textsOf(acceptances),
+	"policy":   textsOf(policies),
+	"sample":   textsOf(sampleModes),
 }
 
 // mainValue returns what a text means as the value of a main field; "" if the field is none, or refuses it.

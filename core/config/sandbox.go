@@ -112,7 +112,7 @@ func (b *Backend) Policy() sandbox.Policy {
 }
 
 func (v *validator) sandbox(b *Backend, at string) {
-	oneOf(v, at+".sandbox.mode", b.Sandbox.Mode, sandbox.Auto, sandbox.Required, sandbox.Off)
+	oneOf(v, at+".sandbox.mode", b.Sandbox.Mode, sandboxModes...)
 	v.integer(at+".sandbox.pids", b.Sandbox.PIDs, 16, DefaultPIDs)
 	v.integer(at+".sandbox.cpuWeight", b.Sandbox.CPUWeight, 1, 10000)
 	allow := at + ".allow.process"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/sandbox"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
@@ -205,7 +206,7 @@ func (v *validator) backend(b *Backend, at string) {
 		v.report(at+".name", "is a program's name: write %s", name)
 	}
 	oneOf(v, at+".recovery.reset", b.Recovery.Reset, ResetAuto, ResetNever)
-	oneOf(v, at+".allow.declared", b.Allow.Declared, AcceptDeclared, RefuseDeclared)
+	oneOf(v, at+".allow.declared", b.Allow.Declared, acceptances...)
 	v.allowed(at+".allow.devices", inventory.UseNode, b.Allow.Devices, checkPattern)
 	v.allowed(at+".allow.mounts", inventory.UseMount, b.Allow.Mounts, checkPattern)
 	v.allowed(at+".allow.hooks", inventory.UseHook, b.Allow.Hooks, checkHook)
@@ -219,7 +220,7 @@ func (v *validator) backend(b *Backend, at string) {
 	v.sandbox(b, at)
 	v.features(at+".features", b.Features)
 	v.kinds(at+".dra.kinds", b.DRA.Kinds)
-	oneOf(v, at+".telemetry.sample", b.Telemetry.Sample, SampleAuto, SampleNever)
+	oneOf(v, at+".telemetry.sample", b.Telemetry.Sample, sampleModes...)
 	v.duration(at+".telemetry.interval", b.Telemetry.Interval, minSample, maxSample)
 }
 
@@ -297,7 +298,7 @@ func (v *validator) onlyDevicePlugin(r *Resource, at string) {
 
 // allocation checks the policy and the link measure.
 func (v *validator) allocation(at string, a *Allocation) {
-	oneOf(v, at+".policy", a.Policy, AllocateBestLinks, AllocateSpread, AllocatePack, AllocateNone)
+	oneOf(v, at+".policy", a.Policy, policies...)
 	oneOf(v, at+".links", a.Links, LinksSum, LinksWeakest)
 }
 
@@ -355,10 +356,23 @@ func oneOf[T ~string](v *validator, path string, got T, allowed ...T) {
 	if slices.Contains(allowed, got) {
 		return
 	}
-	names := make([]string, len(allowed))
-	for i, a := range allowed {
-		names[i] = string(a)
-	}
+	names := textsOf(allowed)
 	v.report(path, "must be one of %s, is %s%s",
 		strings.Join(names, ", "), show(string(got)), suggestion.Meant(string(got), names))
 }
+
+func textsOf[T ~string](values []T) []string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = string(v)
+	}
+	return texts
+}
+
+// The words of the fields for which a text alone may be meant; see mainFields.
+var (
+	acceptances  = []Acceptance{AcceptDeclared, RefuseDeclared}
+	sampleModes  = []SampleMode{SampleAuto, SampleNever}
+	policies     = []AllocationPolicy{AllocateBestLinks, AllocateSpread, AllocatePack, AllocateNone}
+	sandboxModes = []sandbox.Mode{sandbox.Auto, sandbox.Required, sandbox.Off}
+)
